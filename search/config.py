@@ -1,0 +1,197 @@
+"""The value everything else is about: one speculation setting, its tree arithmetic and its id."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+from search.errors import InvalidConfig
+
+KnobValue: TypeAlias = str | int | bool
+
+
+class SpecVersion(StrEnum):
+    """No speculation, the v1 worker, or the overlapped v2 worker."""
+
+    OFF = "off"
+    V1 = "v1"
+    V2 = "v2"
+
+
+TREE_KNOBS = ("topk", "num_steps", "num_draft_tokens")
+CORE_KNOBS = ("spec_version", *TREE_KNOBS, "allreduce_fusion")
+
+OPTIONAL_KNOBS: Mapping[str, str] = {
+    "allreduce_transport": "art",
+    "attention_backend": "attn",
+    "draft_attention_backend": "dattn",
+    "page_size": "page",
+    "speculative_attention_mode": "smode",
+}
+"""Optional knobs that a study may open, and the short name each has in a config id."""
+
+_LONG_NAME = {short: name for name, short in OPTIONAL_KNOBS.items()}
+_ID = re.compile(r"(?:(?P<off>off)|(?P<v>v[12])-k(?P<k>\d+)-s(?P<s>\d+)-d(?P<d>\d+))(?P<rest>(?:\+[^+=\s]+=[^+=\s]+)*)")
+
+
+def tree_bound(*, topk: int, num_steps: int) -> int:
+    """Largest `num_draft_tokens` a draft tree can fill, root included.
+
+    The first step proposes `topk` nodes, every later one `topk` children for each of `topk`
+    beams. SGLang does not check it: past the bound `torch.topk` fails during graph capture
+    (sglang 0.5.9 `srt/speculative/eagle_utils.py:27`).
+    """
+    return 1 + topk + (num_steps - 1) * topk**2
+
+
+@dataclass(frozen=True, slots=True)
+class SpecConfig:
+    """One setting of the speculation knobs; what one launch runs.
+
+    Attributes:
+        spec_version: `off` has no tree knobs.
+        topk: Width of the draft tree, from 1.
+        num_steps: Depth of the draft tree, from 1.
+        num_draft_tokens: Tokens per verify pass and request, root included.
+        allreduce_fusion: `off`, `auto`, or from 0.5.14 a named backend.
+        extra: Optional knobs that differ from the release's default, sorted by name.
+
+    Raises:
+        InvalidConfig: A part of the tree is missing, superfluous, or impossible.
+    """
+
+    spec_version: SpecVersion
+    topk: int | None = None
+    num_steps: int | None = None
+    num_draft_tokens: int | None = None
+    allreduce_fusion: str = "off"
+    extra: tuple[tuple[str, KnobValue], ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "spec_version", SpecVersion(self.spec_version))
+        object.__setattr__(self, "extra", tuple(sorted(self.extra)))
+        given = {name: getattr(self, name) for name in TREE_KNOBS}
+        if self.spec_version is SpecVersion.OFF:
+            if any(value is not None for value in given.values()):
+                raise InvalidConfig(
+                    f"`off` has no tree knobs, but got {given}. Leave them out, or choose `v1` or `v2`."
+                )
+            return
+        missing = [f"`{name}`" for name, value in given.items() if value is None]
+        if missing:
+            raise InvalidConfig(
+                "`topk`, `num_steps` and `num_draft_tokens` are given together or not at all, because SGLang "
+                f"fails on a part of them; missing: {' and '.join(missing)}."
+            )
+        for name, least in (("topk", 1), ("num_steps", 1), ("num_draft_tokens", 2)):
+            if given[name] < least:
+                raise InvalidConfig(f"`{name} >= {least}` must hold, but got {given[name]}.")
+        assert self.topk and self.num_steps and self.num_draft_tokens
+        room = tree_bound(topk=self.topk, num_steps=self.num_steps)
+        # topk 1 is exempt: SGLang rewrites its draft tokens to steps + 1, see `canonical`.
+        if self.topk > 1 and self.num_draft_tokens > room:
+            raise InvalidConfig(
+                f"`num_draft_tokens <= 1 + topk + (num_steps - 1) * topk**2 = {room}` must hold for topk {self.topk} and "
+                f"num_steps {self.num_steps}, but got {self.num_draft_tokens}. Lower `num_draft_tokens`, or raise "
+                "`num_steps` or `topk`."
+            )
+
+    @property
+    def speculates(self) -> bool:
+        """Whether drafts are proposed at all."""
+        return self.spec_version is not SpecVersion.OFF
+
+    @property
+    def verify_tokens(self) -> int:
+        """Tokens per request that one forward pass of the target sees: 1 without speculation."""
+        return self.num_draft_tokens or 1
+
+    @property
+    def family(self) -> str:
+        """`off`, or worker version and shape, such as `v2 chain` or `v1 tree`."""
+        if not self.speculates:
+            return "off"
+        return f"{self.spec_version.value} {'chain' if self.topk == 1 else 'tree'}"
+
+    @property
+    def config_id(self) -> str:
+        """The readable id, such as `v1-k4-s3-d16+arf=auto`. One per canonical config."""
+        head = (
+            f"{self.spec_version.value}-k{self.topk}-s{self.num_steps}-d{self.num_draft_tokens}"
+            if self.speculates
+            else "off"
+        )
+        knobs = [("arf", self.allreduce_fusion)] if self.allreduce_fusion != "off" else []
+        knobs += [(OPTIONAL_KNOBS.get(name, name), str(value)) for name, value in self.extra]
+        return head + "".join(f"+{name}={value}" for name, value in knobs)
+
+    def __str__(self) -> str:
+        return self.config_id
+
+    @property
+    def params(self) -> dict[str, KnobValue]:
+        """The knobs under their Optuna parameter names; `off` has no tree knobs."""
+        values: dict[str, KnobValue | None] = {name: getattr(self, name) for name in CORE_KNOBS}
+        values["spec_version"] = self.spec_version.value
+        return {name: value for name, value in (values | dict(self.extra)).items() if value is not None}
+
+    @classmethod
+    def from_params(cls, params: Mapping[str, KnobValue | None]) -> SpecConfig:
+        """Build from knob names and values; knobs `off` does not have are ignored for it.
+
+        Raises:
+            InvalidConfig: A value is not understood or the tree is impossible.
+        """
+        values = {name: value for name, value in params.items() if value is not None}
+        try:
+            version = SpecVersion(str(values.pop("spec_version", "")))
+        except ValueError:
+            raise InvalidConfig(
+                f"`spec_version` is one of off, v1, v2, but got {params.get('spec_version')!r}."
+            ) from None
+        tree = {name: int(values.pop(name)) for name in TREE_KNOBS if name in values}
+        fusion = str(values.pop("allreduce_fusion", "off"))
+        return cls(
+            version,
+            **({} if version is SpecVersion.OFF else tree),
+            allreduce_fusion=fusion,
+            extra=tuple(values.items()),
+        )
+
+    @classmethod
+    def from_id(cls, config_id: str) -> SpecConfig:
+        """Read a config id back.
+
+        Raises:
+            InvalidConfig: The text is not a config id, or names an impossible tree.
+        """
+        match = _ID.fullmatch(config_id)
+        if match is None:
+            raise InvalidConfig(
+                f"A config id reads like `off`, `v2-k1-s2-d3` or `v1-k4-s3-d16+arf=auto`, but got {config_id!r}."
+            )
+        knobs: dict[str, KnobValue] = {}
+        for part in match["rest"].split("+")[1:]:
+            name, _, text = part.partition("=")
+            knobs[_LONG_NAME.get(name, name)] = int(text) if text.isdecimal() else text
+        fusion = str(knobs.pop("arf", "off"))
+        extra = tuple(knobs.items())
+        if match["off"]:
+            return cls(SpecVersion.OFF, allreduce_fusion=fusion, extra=extra)
+        return cls(
+            SpecVersion(match["v"]),
+            int(match["k"]),
+            int(match["s"]),
+            int(match["d"]),
+            allreduce_fusion=fusion,
+            extra=extra,
+        )
+
+
+def simplicity(config: SpecConfig) -> tuple[int, int, int, int, str]:
+    """Sort key for ties: off before on, fewer draft tokens, fewer steps, fewer extra knobs."""
+    knobs = len(config.extra) + (config.allreduce_fusion != "off")
+    return (int(config.speculates), config.verify_tokens, config.num_steps or 0, knobs, config.config_id)

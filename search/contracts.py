@@ -1,0 +1,248 @@
+"""The contract between the study loop and whatever can run a server: Engine and Session.
+
+A driver launches a config on a slot, measures phases on the session it gets, decides between
+phases, and closes it. A session lives across calls; under Ray it lives in the actor that holds
+the GPUs and the driver holds a handle with this same shape.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self
+
+from search.config import SpecConfig
+from search.outcomes import Note
+
+
+class Clock(Protocol):
+    """Time, injected: a real clock, or a virtual one in simulation and tests."""
+
+    def monotonic(self) -> float:
+        """Seconds since an arbitrary start; never steps back."""
+        ...
+
+    def now(self) -> datetime:
+        """Wall-clock time, timezone-aware UTC; for records, never for durations."""
+        ...
+
+    def spend(self, seconds: float) -> None:
+        """Account for `seconds` that something reports to have taken.
+
+        A real clock has already moved and ignores this; a virtual one moves now.
+        """
+        ...
+
+
+class RealClock:
+    """The machine's clock."""
+
+    def monotonic(self) -> float:
+        """See `Clock`."""
+        return time.monotonic()
+
+    def now(self) -> datetime:
+        """See `Clock`."""
+        return datetime.now(UTC)
+
+    def spend(self, seconds: float) -> None:
+        """See `Clock`."""
+
+
+class VirtualClock:
+    """A clock that moves only when told what something took; starts where it is told to."""
+
+    def __init__(self, start: datetime) -> None:
+        self._start = start
+        self._elapsed = 0.0
+
+    def monotonic(self) -> float:
+        """See `Clock`."""
+        return self._elapsed
+
+    def now(self) -> datetime:
+        """See `Clock`."""
+        return self._start + timedelta(seconds=self._elapsed)
+
+    def spend(self, seconds: float) -> None:
+        """See `Clock`."""
+        self._elapsed += seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """The GPUs of one server, by UUID (empty in simulation), and the host they are on."""
+
+    index: int
+    gpu_uuids: tuple[str, ...] = ()
+    host: str = "localhost"
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchPaths:
+    """The only place that knows the file names of a launch."""
+
+    root: Path
+
+    @property
+    def server_log(self) -> Path:
+        """Everything the server printed."""
+        return self.root / "server.log"
+
+    @property
+    def command(self) -> Path:
+        """The command line and environment as a runnable shell script, secrets masked."""
+        return self.root / "command.sh"
+
+    @property
+    def requests(self) -> Path:
+        """One JSON line per measured request: times and counts, no text."""
+        return self.root / "requests.jsonl"
+
+    @property
+    def server_info(self) -> Path:
+        """What the server said it runs, secrets masked."""
+        return self.root / "server_info.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """One concurrency to measure on a launch.
+
+    Attributes:
+        concurrency: Requests kept in flight (closed loop).
+        requests: Measured requests, at least `concurrency`.
+        output_tokens: Tokens each request generates (`ignore_eos`).
+        warmup_requests: Requests of one warm-up round before measuring; rounds repeat until two
+            agree, at most `warmup_rounds` of them. 0 when this phase was warmed up before.
+        held_out: Use the held-out prompts (confirmation) instead of the search's own.
+    """
+
+    concurrency: int
+    requests: int
+    output_tokens: int
+    warmup_requests: int = 0
+    warmup_rounds: int = 4
+    held_out: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseResult:
+    """What one repeat of a phase gave. A value that does not exist is None, never 0.
+
+    Attributes:
+        requests: Completed requests; all that were asked, or the phase has failed.
+        output_tokens: Sum over completed requests, from the last record of each stream.
+        duration_s: From the first request sent to the last token received, warm-up excluded.
+        warmup_s: Time spent on warm-up before it.
+        output_tps: Output tokens per second inside the steady window: from all workers busy
+            to the first idle one.
+        whole_run_tps: `output_tokens / duration_s`, what other tools print.
+        tpot_ms: (last token time - first token time) / (output tokens - 1), mean over requests.
+        ttft_ms: Time to first token, mean over requests.
+        accept_length: Output tokens per verify pass over the phase, bonus token included; None
+            without speculation.
+        accept_histogram: Verify passes that accepted 0, 1, 2, … drafts; empty where the release
+            does not tell it.
+        prompt_tpot_ms: Per request, in prompt order, so that configs compare pairwise.
+        window_tps: Throughput of consecutive equal slices of the steady window.
+        extrapolated: Whether a simulated value lies outside what the simulator was fitted to.
+    """
+
+    concurrency: int
+    repeat: int
+    requests: int
+    output_tokens: int
+    duration_s: float
+    output_tps: float
+    whole_run_tps: float
+    tpot_ms: float
+    ttft_ms: float
+    accept_length: float | None = None
+    accept_histogram: tuple[int, ...] = ()
+    prompt_tpot_ms: tuple[float, ...] = ()
+    window_tps: tuple[float, ...] = ()
+    warmup_s: float = 0.0
+    notes: tuple[Note, ...] = ()
+    extrapolated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EffectiveSettings:
+    """What really runs, read back from the server.
+
+    Attributes:
+        config: The config that runs; compare its id with the one that was asked.
+        release: The server's own version string.
+        max_running_requests: Per data-parallel rank, after the pools had their say.
+        details: Other values worth keeping (backends, memory fraction, …), sorted by name.
+    """
+
+    config: SpecConfig
+    release: str = ""
+    max_running_requests: int | None = None
+    details: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StopReport:
+    """Proof of a stop.
+
+    Attributes:
+        clean: No process of the launch lives, its port can be bound, and GPU memory is back.
+        duration_s: From the wish to stop to the proof.
+        leftovers: What is still there when not clean, one line each.
+    """
+
+    clean: bool
+    duration_s: float
+    leftovers: tuple[str, ...] = field(default=())
+
+
+class Session(Protocol):
+    """A running server. A context manager: leaving it stops the server and proves it."""
+
+    @property
+    def effective(self) -> EffectiveSettings:
+        """What really runs."""
+        ...
+
+    @property
+    def boot_s(self) -> float:
+        """Seconds from the start of the launcher to its first own token."""
+        ...
+
+    def measure(self, phase: Phase, repeat: int) -> PhaseResult:
+        """Warm up if the phase says so, then measure it once.
+
+        Raises:
+            LoadFailed: The server broke, hung, or reported impossible numbers.
+            NotRecorded: A replayed table has no such phase.
+        """
+        ...
+
+    def close(self) -> StopReport:
+        """Stop the server; a second call returns the first report."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+class Engine(Protocol):
+    """Launches servers: real, simulated or replayed."""
+
+    def launch(self, config: SpecConfig, *, slot: Slot, paths: LaunchPaths) -> Session:
+        """Start a server for `config` and wait until a request of ours generated a token.
+
+        Raises:
+            LaunchFailed: With reason and evidence; nothing of the launch is left running.
+            NotRecorded: A replayed table has no such config.
+        """
+        ...

@@ -1,0 +1,80 @@
+"""What every launch of a study shares: model, draft, GPUs, SGLang release, patches, server flags."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+ArgValue: TypeAlias = str | int | float | bool | tuple[str | int | float, ...]
+Algorithm: TypeAlias = Literal["EAGLE3", "EAGLE", "STANDALONE"]
+
+
+@dataclass(frozen=True, slots=True)
+class Hardware:
+    """The GPUs of one slot.
+
+    Attributes:
+        kind: The vendor's name, such as `NVIDIA H200`.
+        sm: Compute capability times ten: 90 for Hopper, 120 for RTX PRO 6000 Blackwell.
+        memory_gib: Of one GPU.
+        links: How the GPUs reach one another.
+    """
+
+    kind: str
+    sm: int
+    memory_gib: float
+    links: Literal["pcie", "nvlink"]
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """A named change to the installed SGLang, and the ids of the rules it lifts."""
+
+    name: str
+    lifts: tuple[str, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """What every launch of a study shares.
+
+    Attributes:
+        model: Hub id or local path of the target.
+        draft: Hub id or local path of the draft model.
+        architecture: The target's `architectures[0]`, or empty when not known.
+        tp: Tensor parallel size, and the number of GPUs of a slot.
+        release: The SGLang release, such as `0.5.9`.
+        python: The interpreter SGLang lives in; empty for our own.
+        prefix: Arguments put before the interpreter, such as `("numactl", "-N0")`.
+        env: Environment of the server beyond what is inherited.
+        server_args: Flag name without dashes to value; `True` for a bare flag, a tuple for
+            several words.
+        max_running_requests: Always sent: unset, SGLang admits only 48 requests once it
+            speculates (all releases 0.5.9 to 0.5.23).
+        boot_ceiling_s: Longest allowed time from start to the first own token.
+        stall_s: Longest allowed time without any sign of progress while starting.
+    """
+
+    model: str
+    draft: str
+    algorithm: Algorithm
+    tp: int
+    hardware: Hardware
+    release: str
+    architecture: str = ""
+    patches: tuple[Patch, ...] = ()
+    python: str = ""
+    prefix: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    server_args: Mapping[str, ArgValue] = field(default_factory=dict)
+    trust_remote_code: bool = False
+    max_running_requests: int = 256
+    boot_ceiling_s: float = 3600.0
+    stall_s: float = 600.0
+
+    @property
+    def lifted_rules(self) -> frozenset[str]:
+        """Ids of all rules that a named patch lifts."""
+        return frozenset(rule for patch in self.patches for rule in patch.lifts)

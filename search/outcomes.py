@@ -1,0 +1,174 @@
+"""The closed lists: how a launch can end, why, who is to blame, and what a number carries.
+
+Life of a launch::
+
+    planned -> launched -> MEASURED | GATED
+                        -> FAILED       the config is to blame
+                        -> LOST         the host, a flake, or this tool is to blame
+                        -> INTERRUPTED  the user or a budget ended it
+            -> REFUSED                  it never reached the GPUs, or the server left at once
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Outcome(StrEnum):
+    """How a launch ended."""
+
+    MEASURED = "MEASURED"
+    GATED = "GATED"
+    REFUSED = "REFUSED"
+    FAILED = "FAILED"
+    LOST = "LOST"
+    INTERRUPTED = "INTERRUPTED"
+
+    @property
+    def blames_config(self) -> bool:
+        """Whether a sampler should learn that this config is infeasible."""
+        return self in (Outcome.REFUSED, Outcome.FAILED)
+
+
+class Blame(StrEnum):
+    """Who has to change for a failure not to happen again."""
+
+    CONFIG = "config"
+    HOST = "host"
+    FLAKE = "flake"
+    TOOL = "tool"
+    USER = "user"
+
+
+class Reason(StrEnum):
+    """Why a launch gave no measurement. The comment lines are the blame groups."""
+
+    # config: no retry
+    ARG_UNKNOWN = "ARG_UNKNOWN"
+    ARG_INVALID_COMBO = "ARG_INVALID_COMBO"
+    DRAFT_MISMATCH = "DRAFT_MISMATCH"
+    OOM_WEIGHTS = "OOM_WEIGHTS"
+    OOM_KV = "OOM_KV"
+    OOM_GRAPH = "OOM_GRAPH"
+    OOM_RUNTIME = "OOM_RUNTIME"
+    COMM_UNSUPPORTED = "COMM_UNSUPPORTED"
+    COMM_INIT_HANG = "COMM_INIT_HANG"
+    SERVER_CRASH_LOAD = "SERVER_CRASH_LOAD"
+    SERVER_HANG_LOAD = "SERVER_HANG_LOAD"
+    BAD_OUTPUT = "BAD_OUTPUT"
+    # host: queue once more, quarantine the slot if it repeats
+    COMM_HOST_FAULT = "COMM_HOST_FAULT"
+    HOST_OOM = "HOST_OOM"
+    HOST_BUSY = "HOST_BUSY"
+    PORT_BUSY = "PORT_BUSY"
+    WEIGHT_LOAD = "WEIGHT_LOAD"
+    MISSING_MODULE = "MISSING_MODULE"
+    STARTUP_STALL = "STARTUP_STALL"
+    RAY_INFRA = "RAY_INFRA"
+    WORKER_LOST = "WORKER_LOST"
+    # flake: one retry, both attempts kept
+    CUDA_FAULT = "CUDA_FAULT"
+    # tool: no values, loud
+    METRIC_INVALID = "METRIC_INVALID"
+    STALE_SERVER = "STALE_SERVER"
+    CLIENT_LIMITED = "CLIENT_LIMITED"
+    CLIENT_NO_OUTPUT = "CLIENT_NO_OUTPUT"
+    STORAGE_FAULT = "STORAGE_FAULT"
+    TOOL_ERROR = "TOOL_ERROR"
+    UNKNOWN = "UNKNOWN"
+    # user
+    STOPPED = "STOPPED"
+
+    @property
+    def blame(self) -> Blame:
+        """The group a reason belongs to; it alone decides on retries."""
+        if self in _HOST:
+            return Blame.HOST
+        if self in _TOOL:
+            return Blame.TOOL
+        if self is Reason.CUDA_FAULT:
+            return Blame.FLAKE
+        if self is Reason.STOPPED:
+            return Blame.USER
+        return Blame.CONFIG
+
+    @property
+    def outcome(self) -> Outcome:
+        """The outcome of a launch that ended for this reason."""
+        if self in (Reason.ARG_UNKNOWN, Reason.ARG_INVALID_COMBO):
+            return Outcome.REFUSED
+        match self.blame:
+            case Blame.CONFIG:
+                return Outcome.FAILED
+            case Blame.USER:
+                return Outcome.INTERRUPTED
+            case _:
+                return Outcome.LOST
+
+
+_HOST = frozenset(
+    {
+        Reason.COMM_HOST_FAULT,
+        Reason.HOST_OOM,
+        Reason.HOST_BUSY,
+        Reason.PORT_BUSY,
+        Reason.WEIGHT_LOAD,
+        Reason.MISSING_MODULE,
+        Reason.STARTUP_STALL,
+        Reason.RAY_INFRA,
+        Reason.WORKER_LOST,
+    }
+)
+_TOOL = frozenset(
+    {
+        Reason.METRIC_INVALID,
+        Reason.STALE_SERVER,
+        Reason.CLIENT_LIMITED,
+        Reason.CLIENT_NO_OUTPUT,
+        Reason.STORAGE_FAULT,
+        Reason.TOOL_ERROR,
+        Reason.UNKNOWN,
+    }
+)
+
+
+class Note(StrEnum):
+    """What travels with a measured number, so that nobody reads it without its caveat."""
+
+    NO_DRAFT_GAIN = "NO_DRAFT_GAIN"
+    ACCEPT_DRIFT = "ACCEPT_DRIFT"
+    ADMISSION_LIMITED = "ADMISSION_LIMITED"
+    EFFECTIVE_DIFFERS = "EFFECTIVE_DIFFERS"
+    GRAPH_MISS = "GRAPH_MISS"
+    BISTABLE = "BISTABLE"
+    WARMUP_TAINTED = "WARMUP_TAINTED"
+    CACHE_TAINTED = "CACHE_TAINTED"
+    ORDER_EFFECT = "ORDER_EFFECT"
+    CLIENT_NEAR_LIMIT = "CLIENT_NEAR_LIMIT"
+    THROTTLED = "THROTTLED"
+    ENV_NO_EFFECT = "ENV_NO_EFFECT"
+    UNSTABLE = "UNSTABLE"
+    SYNTHETIC = "SYNTHETIC"
+
+    @property
+    def bars_recommendation(self) -> bool:
+        """Whether a row with this note may never be recommended as a measured fact."""
+        return self in (Note.NO_DRAFT_GAIN, Note.CACHE_TAINTED, Note.SYNTHETIC)
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What a classification rests on, kept so that a person can check it.
+
+    Attributes:
+        root_line: The first root cause, as the log or the check worded it; never the echo.
+        phase: Where it happened: `arguments`, `loading`, `graph capture`, `warm-up`, `c=100`, …
+        exit_code: Of the server's launcher; negative for a signal; None while it lived.
+        log_path: The log to read on in; empty when there is none.
+    """
+
+    root_line: str
+    phase: str = ""
+    exit_code: int | None = None
+    log_path: str = ""
