@@ -1,0 +1,106 @@
+"""Runs inside a Ray actor: holds the GPUs of one slot and the one session on it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from search.config import SpecConfig
+from search.contracts import EffectiveSettings, Engine, LaunchPaths, Phase, PhaseResult, Session, Slot, StopReport
+from search.errors import HostUnfit
+
+EngineFactory = Callable[[], Engine]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFacts:
+    """What the driver's handle of a session answers without asking the actor."""
+
+    effective: EffectiveSettings
+    boot_s: float
+
+
+class GpuHolder:
+    """Holds one slot for a whole study; every public method is called through Ray.
+
+    The driver renews a lease with `beat`. A driver that is stopped (SIGSTOP, a suspended
+    terminal) closes no connection, so silence longer than `lease_s` ends what runs here.
+    """
+
+    def __init__(self, factory: EngineFactory, *, index: int, gpus: int, lease_s: float) -> None:
+        self._engine = factory()
+        self._slot = Slot(index, gpu_uuids=_own_gpu_uuids(gpus), host=socket.gethostname())
+        self._session: Session | None = None
+        self._lease_s = lease_s
+        self._last_beat = time.monotonic()
+        threading.Thread(target=self._watch_driver, name="driver-lease", daemon=True).start()
+
+    def describe(self) -> tuple[Slot, int]:
+        """The slot, GPUs by UUID, and this actor's process id."""
+        return self._slot, os.getpid()
+
+    def launch(self, config: SpecConfig, paths: LaunchPaths) -> SessionFacts:
+        """See `Engine.launch`; the session stays here."""
+        self._session = self._engine.launch(config, slot=self._slot, paths=paths)
+        return SessionFacts(self._session.effective, self._session.boot_s)
+
+    def measure(self, phase: Phase, repeat: int) -> PhaseResult:
+        """See `Session.measure`."""
+        if self._session is None:
+            raise RuntimeError("`measure` needs a session, but none is open on this slot. Call `launch` first.")
+        return self._session.measure(phase, repeat)
+
+    def close(self) -> StopReport:
+        """See `Session.close`; without a session there is nothing to stop."""
+        session, self._session = self._session, None
+        return session.close() if session else StopReport(clean=True, duration_s=0.0)
+
+    def abort(self) -> None:
+        """Make a `launch` or `measure` that is running raise `Interrupted` soon."""
+        # Simulated and replayed engines answer at once and have nothing to abort.
+        abort = getattr(self._engine, "abort", None)
+        if abort is not None:
+            abort()
+
+    def beat(self) -> None:
+        """The driver lives."""
+        self._last_beat = time.monotonic()
+
+    def _watch_driver(self) -> None:
+        while True:
+            time.sleep(self._lease_s / 6)
+            if time.monotonic() - self._last_beat > self._lease_s:
+                self.abort()
+                self.close()
+
+
+def _own_gpu_uuids(count: int) -> tuple[str, ...]:
+    """UUIDs of the GPUs Ray lent to this actor.
+
+    Indices shift with `CUDA_VISIBLE_DEVICES` and between NVML and CUDA; UUIDs do not.
+
+    Raises:
+        HostUnfit: A lent GPU has no UUID here, or is a MIG slice.
+    """
+    if count == 0:
+        return ()
+    import pynvml
+    import ray
+
+    lent = [str(gpu) for gpu in ray.get_gpu_ids()]
+    pynvml.nvmlInit()
+    try:
+        return tuple(gpu if gpu.startswith("GPU-") else _uuid_of(pynvml, gpu) for gpu in lent)
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def _uuid_of(pynvml: object, gpu: str) -> str:
+    if gpu.startswith("MIG-"):
+        raise HostUnfit((f"GPU {gpu} is a MIG slice; a slot needs whole GPUs.",))
+    handle = pynvml.nvmlDeviceGetHandleByIndex(int(gpu))  # type: ignore[attr-defined]
+    return str(pynvml.nvmlDeviceGetUUID(handle))  # type: ignore[attr-defined]

@@ -1,0 +1,77 @@
+"""Rows of our tables as values; the contract between storage and everything above it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+from search.config import SpecConfig
+from search.contracts import EffectiveSettings, PhaseResult
+from search.outcomes import Blame, Evidence, Note, Outcome, Reason
+
+StudyKind: TypeAlias = Literal["measured", "simulated", "replay"]
+Stage: TypeAlias = Literal["baseline", "known", "search", "try"]
+
+
+@dataclass(frozen=True, slots=True)
+class StudyRecord:
+    """One study as stored.
+
+    Attributes:
+        name: `kimi-k25`, `kimi-k25.simulated`, `NAME.replay`: kinds never share a study.
+        spec: The study file as JSON-able data, so that a report needs the database alone.
+        fingerprint: What must be equal for two measurements to be compared, flat, by name.
+        directions: Of the two objectives, as created (Optuna ignores changed ones on load).
+    """
+
+    name: str
+    kind: StudyKind
+    spec: Mapping[str, object]
+    fingerprint: Mapping[str, str]
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchRecord:
+    """One server start and what came of it.
+
+    Attributes:
+        number: From 1, in launch order, over the study's whole life.
+        trial: Optuna trial number; None for `try` and other launches outside the search.
+        asked: The config that was asked for.
+        config: The config that ran; differs from `asked` with the note EFFECTIVE_DIFFERS.
+        reason: Why there is no measurement; None when there is one.
+        boot_s: None when the server never became ready.
+        duration_s: From the start of the launch to the proof of its stop.
+        why: One line: why this config was launched.
+        folder: `launches/NNNN-<config id>`, relative to the study's report folder.
+    """
+
+    number: int
+    stage: Stage
+    asked: SpecConfig
+    config: SpecConfig
+    started_at: datetime
+    trial: int | None = None
+    outcome: Outcome | None = None
+    reason: Reason | None = None
+    evidence: Evidence | None = None
+    notes: tuple[Note, ...] = ()
+    boot_s: float | None = None
+    duration_s: float | None = None
+    why: str = ""
+    folder: str = ""
+    slot: int = 0
+    effective: EffectiveSettings | None = None
+    phases: tuple[PhaseResult, ...] = field(default=())
+
+    @property
+    def blame(self) -> Blame | None:
+        """Who has to change; None for a measurement."""
+        return self.reason.blame if self.reason else None
+
+    def repeats(self, concurrency: int) -> tuple[PhaseResult, ...]:
+        """All repeats at one concurrency, in order."""
+        return tuple(phase for phase in self.phases if phase.concurrency == concurrency)

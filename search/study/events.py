@@ -1,0 +1,72 @@
+"""What the loop tells whoever watches: terminal, report files, tests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from search.config import SpecConfig
+from search.storage import LaunchRecord, Stage, StudyKind
+from search.study.judgement import Judgement
+
+
+class Ending(StrEnum):
+    """Why the loop stopped, as its last line says it."""
+
+    EXHAUSTED = "every valid config has been launched"
+    LAUNCHES = "the launch budget is spent"
+    HOURS = "the time budget is spent"
+    INTERRUPTED = "interrupted"
+    BREAKER = "stopped by the circuit breaker"
+
+
+@dataclass(frozen=True, slots=True)
+class RunStart:
+    """The first thing said.
+
+    Attributes:
+        already: Launches this study has from earlier runs.
+        budget_launches: Of the study's whole life, earlier ones included.
+        expected_hours: For what is left of the budget; None when nothing is known yet.
+    """
+
+    study: str
+    kind: StudyKind
+    valid: int
+    locked: int
+    dropped: int
+    already: int
+    budget_launches: int
+    expected_hours: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Launching:
+    """A launch is about to start."""
+
+    number: int
+    of: int
+    stage: Stage
+    config: SpecConfig
+    why: str
+
+
+class Listener(Protocol):
+    """Called from the loop's own thread, in order; must not raise for what it merely displays."""
+
+    def started(self, start: RunStart) -> None:
+        """Before the first launch."""
+        ...
+
+    def launching(self, launch: Launching) -> None:
+        """Before each launch."""
+        ...
+
+    def launched(self, launch: LaunchRecord, judgement: Judgement) -> None:
+        """After each launch is stored, with the judgement that includes it."""
+        ...
+
+    def ended(self, ending: Ending, judgement: Judgement) -> None:
+        """Once, after the last launch, also when interrupted."""
+        ...

@@ -1,0 +1,141 @@
+"""What the measurements of a study say: values for people, computed from launches alone.
+
+The types are the contract between judging and reporting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from search.config import SpecConfig
+from search.load import Estimate
+from search.outcomes import Note
+
+
+@dataclass(frozen=True, slots=True)
+class LoadResult:
+    """One config at one concurrency, over all its repeats and launches.
+
+    Attributes:
+        rate: Output tokens per second: `1000 / tpot_ms` at concurrency 1, the steady window's
+            throughput above it. This is what configs are compared by at a load.
+        tpot_ms: Time per output token.
+        accept_length: Mean over repeats; None without speculation.
+        extrapolated: A simulated value outside what the simulator was fitted to.
+    """
+
+    concurrency: int
+    rate: Estimate
+    tpot_ms: Estimate
+    ttft_ms: float
+    accept_length: float | None
+    notes: tuple[Note, ...]
+    extrapolated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigResult:
+    """Everything measured of one config.
+
+    Attributes:
+        loads: By concurrency; both objectives are there, watch loads may be missing.
+        latency: The first objective, milliseconds per token.
+        throughput: The second objective, tokens per second.
+        score: Geometric mean of both speed-ups over the best baseline at each objective.
+        launches: Numbers of the launches the values come from.
+        confirmed: Measured on a fresh launch with held-out prompts.
+        notes: Union over its phases, in the order of the closed list.
+    """
+
+    config: SpecConfig
+    loads: Mapping[int, LoadResult]
+    latency: Estimate
+    throughput: Estimate
+    score: float
+    launches: tuple[int, ...]
+    confirmed: bool
+    notes: tuple[Note, ...]
+
+    @property
+    def extrapolated(self) -> bool:
+        """Whether any of its values is."""
+        return any(load.extrapolated for load in self.loads.values())
+
+
+@dataclass(frozen=True, slots=True)
+class LoadWinner:
+    """The answer at one load.
+
+    Attributes:
+        config: The simplest of those that are not separable from the fastest (within 1%).
+        baseline: The best measured baseline at this load.
+        gain: `rate / baseline rate - 1`; 0 when the winner is the baseline.
+        gain_separable: Whether the gain exceeds its doubt; None when the doubt is unknown.
+        tied: Others that cannot be told from the fastest, fastest first.
+        equal_fusion_gain: Gain over `off` at the winner's own all-reduce fusion; None when that
+            was not measured or the winner does not speculate.
+    """
+
+    concurrency: int
+    config: SpecConfig
+    rate: Estimate
+    baseline: SpecConfig
+    baseline_rate: Estimate
+    gain: float
+    gain_separable: bool | None
+    tied: tuple[SpecConfig, ...]
+    equal_fusion_gain: float | None
+    extrapolated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """A config worth a launch script, and the roles it has, such as `lowest-latency`, `best-at-c30`."""
+
+    roles: tuple[str, ...]
+    result: ConfigResult
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A launch that gave no measurement."""
+
+    launch: int
+    config: SpecConfig
+    outcome: str
+    reason: str
+    blame: str
+    root_line: str
+    log_path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The verdict on one question: `supported`, `refuted`, `not separable` or `not measured`."""
+
+    name: str
+    verdict: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """All a report needs besides the launches themselves.
+
+    Attributes:
+        baselines: Every measured `off`, best score first.
+        results: All measured configs, best score first.
+        front: Measured configs no other beats on both objectives, lowest latency first.
+        headlines: The answer in words, one sentence each: winner per load, from which load to
+            which speculation pays, what rests on extrapolation.
+    """
+
+    baselines: tuple[ConfigResult, ...]
+    results: tuple[ConfigResult, ...]
+    front: tuple[ConfigResult, ...]
+    winners: tuple[LoadWinner, ...]
+    picks: tuple[Pick, ...]
+    failures: tuple[Failure, ...]
+    answers: tuple[Answer, ...]
+    headlines: tuple[str, ...]

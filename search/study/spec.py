@@ -1,0 +1,309 @@
+"""A study file as values: what is searched, on what, how it is measured and how much it may cost."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+
+from search.config import OPTIONAL_KNOBS, SpecConfig
+from search.contracts import Phase
+from search.deployment import Algorithm, ArgValue, Deployment, Hardware, Patch
+from search.errors import SearchError
+from search.space import SpaceChoices
+
+
+def _yaml_off(value: Any) -> Any:
+    """YAML 1.1 reads a bare `off` as false; the word is meant."""
+    return "off" if value is False else value
+
+
+def _config_id(value: str) -> str:
+    try:
+        SpecConfig.from_id(value)
+    except SearchError as error:
+        raise ValueError(str(error)) from error
+    return value
+
+
+def _flag_name(value: str) -> str:
+    if not re.fullmatch(r"[a-z][a-z0-9-]*", value):
+        raise ValueError(f"a server flag is written without its leading dashes, such as `tp-size`, but got {value!r}")
+    return value
+
+
+ConfigId = Annotated[str, BeforeValidator(_yaml_off), AfterValidator(_config_id)]
+Fusion = Annotated[str, BeforeValidator(_yaml_off)]
+FlagName = Annotated[str, AfterValidator(_flag_name)]
+Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=64)]
+Concurrency = Annotated[int, Field(ge=1, le=4096)]
+Positive = Annotated[float, Field(gt=0)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class ModelSpec(_Part):
+    """The target, its draft and how the draft speculates."""
+
+    target: str = Field(min_length=1)
+    draft: str = Field(min_length=1)
+    algorithm: Algorithm
+    architecture: str = ""
+    tp: Count = 1
+    trust_remote_code: bool = False
+
+
+class HardwareSpec(_Part):
+    """The GPUs a study is meant for; a real run checks them against the host."""
+
+    gpus: Count
+    kind: str
+    sm: int = Field(ge=70, le=200)
+    memory_gib: Positive
+    links: Literal["pcie", "nvlink"]
+
+
+class PatchSpec(_Part):
+    """A named change to the installed SGLang and the rules it lifts."""
+
+    name: str
+    lifts: tuple[str, ...] = Field(strict=False)
+    note: str = ""
+
+
+class EngineSpec(_Part):
+    """The SGLang that is launched."""
+
+    release: str
+    python: str = ""
+    prefix: tuple[str, ...] = Field((), strict=False)
+    env: dict[str, str] = {}
+    server_args: dict[FlagName, Any] = {}
+    patches: tuple[PatchSpec, ...] = Field((), strict=False)
+    max_running_requests: Count = 256
+    boot_ceiling_minutes: Positive = 60
+    stall_minutes: Positive = 10
+
+    @field_validator("server_args")
+    @classmethod
+    def _plain_values(cls, args: dict[str, Any]) -> dict[str, Any]:
+        for name, value in args.items():
+            words = value if isinstance(value, list) else [value]
+            if not words or not all(isinstance(word, str | int | float | bool) for word in words):
+                raise ValueError(f"`{name}` takes a word, a number, true, or a list of them, but got {value!r}")
+        return args
+
+
+class SpaceSpec(_Part):
+    """The choices of each knob; what no release could run is left out by itself."""
+
+    spec_version: tuple[Literal["v1", "v2"], ...] = Field(strict=False, min_length=1)
+    topk: tuple[Count, ...] = Field(strict=False, min_length=1)
+    num_steps: tuple[Count, ...] = Field(strict=False, min_length=1)
+    num_draft_tokens: tuple[Annotated[int, Field(ge=2)] | Literal["tree"], ...] = Field(strict=False, min_length=1)
+    allreduce_fusion: tuple[Fusion, ...] = Field(("off",), strict=False, min_length=1)
+    knobs: dict[str, tuple[str | int, ...]] = Field({}, strict=False)
+
+    @field_validator("knobs")
+    @classmethod
+    def _known_knobs(cls, knobs: dict[str, tuple[str | int, ...]]) -> dict[str, tuple[str | int, ...]]:
+        for name in knobs:
+            if name not in OPTIONAL_KNOBS:
+                raise ValueError(f"an optional knob is one of {', '.join(OPTIONAL_KNOBS)}, but got {name!r}")
+        return knobs
+
+
+class ObjectivesSpec(_Part):
+    """The two concurrencies that are searched over."""
+
+    latency: Concurrency = 1
+    throughput: Concurrency = 100
+
+    @model_validator(mode="after")
+    def _ordered(self) -> ObjectivesSpec:
+        if self.latency >= self.throughput:
+            raise ValueError(
+                f"`latency < throughput` must hold, but got {self.latency} and {self.throughput}; "
+                "both are concurrencies"
+            )
+        return self
+
+
+class PromptsSpec(_Part):
+    """Where prompts come from: a JSONL or ShareGPT file, or the packaged set without one.
+
+    `template` wraps each prompt, such as a chat format; `{prompt}` marks its place.
+    """
+
+    file: str = ""
+    template: str = "{prompt}"
+
+    @field_validator("template")
+    @classmethod
+    def _has_place(cls, template: str) -> str:
+        if "{prompt}" not in template:
+            raise ValueError(f"`{{prompt}}` must stand in the template, but got {template!r}")
+        return template
+
+
+class MeasureSpec(_Part):
+    """How phases are measured; part of what makes two measurements comparable."""
+
+    output_tokens: Annotated[int, Field(ge=16)] = 256
+    requests_at_latency: Count = 16
+    requests_per_worker: Count = 4
+    repeats: Annotated[int, Field(ge=1, le=20)] = 2
+    watch_repeats: Annotated[int, Field(ge=1, le=20)] = 1
+    prompts: PromptsSpec = PromptsSpec()
+
+    def phase(self, concurrency: int, *, warm: bool) -> Phase:
+        """The phase at `concurrency`: each worker gets the same number of requests.
+
+        Args:
+            warm: This concurrency was warmed up on this launch before.
+        """
+        requests = max(self.requests_at_latency if concurrency <= 4 else 0, self.requests_per_worker * concurrency)
+        return Phase(
+            concurrency,
+            requests=requests,
+            output_tokens=self.output_tokens,
+            warmup_requests=0 if warm else max(concurrency, 2),
+        )
+
+
+class BudgetSpec(_Part):
+    """What a study may cost in its whole life. The command line can lower or raise both."""
+
+    launches: Count = 40
+    hours: Positive = 24
+    failures_in_a_row: Count = 3
+
+
+class QuestionSpec(_Part):
+    """A named comparison: is `config` better than each of `against` at every load of `at`?"""
+
+    config: ConfigId
+    against: tuple[ConfigId, ...] = Field(strict=False, min_length=1)
+    at: tuple[Concurrency, ...] = Field(strict=False, min_length=1)
+
+
+class SimulationSpec(_Part):
+    """Which packaged cost model `--simulate` uses for this study."""
+
+    physics: str = "generic"
+
+
+class StudySpec(_Part):
+    """One study file."""
+
+    study: Name
+    title: str = ""
+    model: ModelSpec
+    hardware: HardwareSpec
+    engine: EngineSpec
+    space: SpaceSpec
+    objectives: ObjectivesSpec = ObjectivesSpec()
+    watch: tuple[Concurrency, ...] = Field((), strict=False)
+    known: tuple[ConfigId, ...] = Field((), strict=False)
+    questions: dict[Name, QuestionSpec] = {}
+    measure: MeasureSpec = MeasureSpec()
+    budget: BudgetSpec = BudgetSpec()
+    sampler: Literal["tpe", "nsga2", "random", "grid"] = "tpe"
+    seed: int = 0
+    simulation: SimulationSpec = SimulationSpec()
+    assumptions: tuple[str, ...] = Field((), strict=False)
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> StudySpec:
+        if self.hardware.gpus % self.model.tp:
+            raise ValueError(
+                f"`hardware.gpus` must be a multiple of `model.tp`, but got {self.hardware.gpus} and {self.model.tp}"
+            )
+        if highest := [load for load in self.loads if load > self.engine.max_running_requests]:
+            raise ValueError(
+                f"`engine.max_running_requests` must admit every measured concurrency, but it is "
+                f"{self.engine.max_running_requests} and {highest} are to be measured"
+            )
+        return self
+
+    @property
+    def loads(self) -> tuple[int, ...]:
+        """All concurrencies that are measured, ascending."""
+        return tuple(sorted({self.objectives.latency, self.objectives.throughput, *self.watch}))
+
+    @property
+    def objective_names(self) -> tuple[str, str]:
+        """`c1_tpot_ms` (minimise) and `c100_output_tps` (maximise), with this study's concurrencies."""
+        return f"c{self.objectives.latency}_tpot_ms", f"c{self.objectives.throughput}_output_tps"
+
+    @property
+    def directions(self) -> tuple[str, str]:
+        """Optuna directions of `objective_names`."""
+        return "minimize", "maximize"
+
+    @property
+    def slots(self) -> int:
+        """How many servers the GPUs can hold side by side."""
+        return self.hardware.gpus // self.model.tp
+
+    @property
+    def known_configs(self) -> tuple[SpecConfig, ...]:
+        """Configs to launch before the sampler is asked: known ones, then those of the questions."""
+        questions = [name for question in self.questions.values() for name in (question.config, *question.against)]
+        return tuple(dict.fromkeys(SpecConfig.from_id(name) for name in (*self.known, *questions)))
+
+    @property
+    def deployment(self) -> Deployment:
+        """What every launch of this study shares."""
+        return Deployment(
+            model=self.model.target,
+            draft=self.model.draft,
+            algorithm=self.model.algorithm,
+            architecture=self.model.architecture,
+            tp=self.model.tp,
+            hardware=Hardware(
+                self.hardware.kind, self.hardware.sm, float(self.hardware.memory_gib), self.hardware.links
+            ),
+            release=self.engine.release,
+            patches=tuple(Patch(patch.name, patch.lifts, patch.note) for patch in self.engine.patches),
+            python=self.engine.python,
+            prefix=self.engine.prefix,
+            env=dict(self.engine.env),
+            server_args={name: _arg(value) for name, value in self.engine.server_args.items()},
+            trust_remote_code=self.model.trust_remote_code,
+            max_running_requests=self.engine.max_running_requests,
+            boot_ceiling_s=self.engine.boot_ceiling_minutes * 60,
+            stall_s=self.engine.stall_minutes * 60,
+        )
+
+    @property
+    def choices(self) -> SpaceChoices:
+        """The choices of each knob."""
+        return SpaceChoices(
+            spec_version=self.space.spec_version,
+            topk=self.space.topk,
+            num_steps=self.space.num_steps,
+            num_draft_tokens=self.space.num_draft_tokens,
+            allreduce_fusion=self.space.allreduce_fusion,
+            extra={name: tuple(values) for name, values in self.space.knobs.items()},
+        )
+
+    @property
+    def prompt_file(self) -> Path | None:
+        """The user's prompt file, or None for the packaged set."""
+        return Path(self.measure.prompts.file) if self.measure.prompts.file else None
+
+    def with_models(self, *, target: str | None, draft: str | None) -> StudySpec:
+        """The same study on another target or draft, as `--model` and `--draft` ask."""
+        changes = {"target": target, "draft": draft}
+        model = self.model.model_copy(update={name: value for name, value in changes.items() if value})
+        return self.model_copy(update={"model": model})
+
+
+def _arg(value: Any) -> ArgValue:
+    return tuple(value) if isinstance(value, list) else value
