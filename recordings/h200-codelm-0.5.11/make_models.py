@@ -36,7 +36,7 @@ def say(text: str) -> None:
 
 def read_sources(roots: Sequence[Path], *, max_bytes: int) -> list[str]:
     """Python files of a middling size, in an order that depends on their names alone."""
-    files = sorted(path for root in roots for path in root.rglob("*.py"))
+    files = sorted({path for root in roots for path in root.rglob("*.py")})
     random.Random(0).shuffle(files)
     texts, total = [], 0
     for path in files:

@@ -46,7 +46,7 @@ class RayExecutor:
         self._lease_s = lease_s
         self._actors: dict[int, Any] = {}
         self._closed = threading.Event()
-        self._ray = _connect(address, gpus=slots * gpus_per_slot)
+        self._ray = _connect(address, with_gpus=gpus_per_slot > 0)
         try:
             self._check_gpus(slots)
             self._slots = tuple(self._start(index) for index in range(slots))
@@ -220,7 +220,7 @@ def _with_control_group(ray: Any) -> type[GpuHolder]:
     return Holder
 
 
-def _connect(address: str | None, *, gpus: int) -> Any:
+def _connect(address: str | None, *, with_gpus: bool) -> Any:
     # All of these are read when Ray is first imported.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # An actor that asks for no GPU keeps the variable it inherited, as Ray will do by default.
@@ -236,6 +236,8 @@ def _connect(address: str | None, *, gpus: int) -> Any:
 
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     if address is None:
-        options |= {"include_dashboard": False, "num_gpus": gpus, "object_store_memory": OBJECT_STORE_BYTES}
+        options |= {"include_dashboard": False, "object_store_memory": OBJECT_STORE_BYTES}
+        if not with_gpus:
+            options["num_gpus"] = 0  # else Ray looks for them itself
     ray.init(address=address or "local", namespace="search", **options)
     return ray

@@ -1,0 +1,139 @@
+"""Slots held by Ray actors: sessions, errors, lost workers, leases. One local Ray per test module."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from search.cluster import InlineExecutor, RayExecutor
+from search.cluster._holder import GpuHolder
+from search.config import SpecConfig
+from search.contracts import EffectiveSettings, LaunchPaths, Phase, Slot, StopReport
+from search.errors import Interrupted, LaunchFailed, LoadFailed
+from search.outcomes import Blame, Evidence, Reason
+
+pytestmark = pytest.mark.slow
+
+OFF = SpecConfig("off")
+CHAIN = SpecConfig("v2", 1, 2, 3)
+TREE = SpecConfig("v1", 2, 2, 7)
+PHASE = Phase(1, requests=1, output_tokens=16)
+
+
+class ScriptedSession:
+    def __init__(self, engine, config):
+        self.engine, self.effective, self.boot_s = engine, EffectiveSettings(config, release=str(os.getpid())), 3.0
+
+    def measure(self, phase, repeat):
+        if self.engine.blocks.wait(timeout=60 if phase.concurrency > 1 else 0):
+            raise Interrupted("aborted")
+        raise LoadFailed(Reason.SERVER_CRASH_LOAD, Evidence("Scheduler hit an exception", phase="c=1", exit_code=-9))
+
+    def close(self):
+        Path(os.environ["SEARCH_TEST_FOLDER"], "closed").touch()
+        return StopReport(clean=True, duration_s=0.5)
+
+
+class ScriptedEngine:
+    """`off` starts, a chain is refused, a tree takes its worker process down."""
+
+    def __init__(self):
+        self.blocks = threading.Event()
+
+    def launch(self, config, *, slot, paths):
+        if config == CHAIN:
+            raise LaunchFailed(Reason.OOM_KV, Evidence("Not enough memory.", phase="loading"))
+        if config == TREE:
+            os._exit(9)
+        return ScriptedSession(self, config)
+
+    def abort(self):
+        self.blocks.set()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("cluster")
+
+
+@pytest.fixture(scope="module")
+def executor(folder):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SEARCH_TEST_FOLDER", str(folder))
+        patch.setenv("PYTHONPATH", str(Path(__file__).parent))  # the engine below, for Ray's workers
+        with RayExecutor(ScriptedEngine, lease_s=600) as executor:
+            yield executor
+
+
+@pytest.fixture
+def engine(executor):
+    return executor.engine(executor.slots[0])
+
+
+def launch(engine, executor, config=OFF):
+    return engine.launch(config, slot=executor.slots[0], paths=LaunchPaths(Path("unused")))
+
+
+def test_session_lives_in_another_process_and_its_facts_come_home(engine, executor):
+    with launch(engine, executor) as session:
+        assert session.boot_s == 3.0
+        assert session.effective.config == OFF
+        assert session.effective.release != str(os.getpid())
+    assert session.close() == StopReport(clean=True, duration_s=0.5)
+
+
+def test_failed_launch_arrives_as_it_was_raised(engine, executor):
+    with pytest.raises(LaunchFailed) as caught:
+        launch(engine, executor, CHAIN)
+    assert type(caught.value) is LaunchFailed
+    assert caught.value.reason is Reason.OOM_KV
+    assert caught.value.evidence == Evidence("Not enough memory.", phase="loading")
+
+
+def test_failed_phase_arrives_as_it_was_raised(engine, executor):
+    with launch(engine, executor) as session, pytest.raises(LoadFailed) as caught:
+        session.measure(PHASE, 1)
+    assert caught.value.evidence.exit_code == -9
+
+
+def test_lost_worker_blames_the_host_and_the_next_launch_gets_a_fresh_one(engine, executor, capfd):
+    with pytest.raises(LaunchFailed) as caught:
+        launch(engine, executor, TREE)
+    assert (caught.value.reason, caught.value.blame) == (Reason.WORKER_LOST, Blame.HOST)
+    with launch(engine, executor) as session:
+        assert session.effective.config == OFF
+    assert capfd.readouterr().out == ""
+
+
+def test_nothing_listens_beyond_loopback(executor):
+    family = [psutil.Process(), *psutil.Process().children(recursive=True)]
+    listening = {c.laddr.ip for p in family for c in p.net_connections("inet") if c.status == "LISTEN"}
+    assert listening
+    assert {ip.removeprefix("::ffff:") for ip in listening} == {"127.0.0.1"}
+
+
+def test_silent_driver_loses_its_lease_and_the_session_is_closed(monkeypatch, tmp_path):
+    monkeypatch.setenv("SEARCH_TEST_FOLDER", str(tmp_path))
+    holder = GpuHolder(ScriptedEngine, index=0, gpus=0, lease_s=0.2)
+    holder.launch(OFF, LaunchPaths(Path("unused")))
+    deadline = time.monotonic() + 30
+    while not (tmp_path / "closed").exists():
+        assert time.monotonic() < deadline, "the session outlived its driver's lease"
+        time.sleep(0.02)
+
+
+def test_inline_executor_refuses_a_slot_it_does_not_hold():
+    with pytest.raises(ValueError, match="must be one of"):
+        InlineExecutor(ScriptedEngine()).engine(Slot(3))
+
+
+def test_more_gpus_than_the_host_has_are_refused_at_once():
+    """In a process of its own: a driver has one Ray."""
+    program = "from search.cluster import RayExecutor; RayExecutor(dict, gpus_per_slot=4)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert "HostUnfit: GPUs in the Ray cluster: 4 are needed, 0 are there." in done.stderr
