@@ -290,7 +290,7 @@ class StudySpec(_Part):
             num_steps=self.space.num_steps,
             num_draft_tokens=self.space.num_draft_tokens,
             allreduce_fusion=self.space.allreduce_fusion,
-            extra={name: tuple(values) for name, values in self.space.knobs.items()},
+            optional={name: tuple(values) for name, values in self.space.knobs.items()},
         )
 
     @property

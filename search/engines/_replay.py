@@ -1,0 +1,119 @@
+"""A recorded table behind the engine contract."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from search.config import SpecConfig
+from search.contracts import EffectiveSettings, LaunchPaths, Phase, PhaseResult, Slot
+from search.engines._played import PlayedLaunchFailed, PlayedSession
+from search.engines.recording import Recording, Row
+from search.errors import LoadFailed, NotRecorded
+from search.outcomes import Evidence, Note
+
+
+class ReplayEngine:
+    """Answers from a recording and never invents a config or a phase.
+
+    Repeats of a phase come in file order, over all launches of the config, and cycle: a second
+    launch goes on where the first one stopped. It moves no clock; what things took stands in the
+    values, 0 where it is not recorded.
+    """
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+        self._space = frozenset(recording.space())
+        self._failures = recording.failures()
+        self._phase_failures = recording.phase_failures()
+        self._repeats = recording.repeats()
+        self._drawn: Counter[tuple[SpecConfig, int]] = Counter()
+        self._boots = {row.config: row.boot_s for row in reversed(recording.rows) if row.boot_s is not None}
+
+    def launch(self, config: SpecConfig, *, slot: Slot, paths: LaunchPaths) -> ReplaySession:  # noqa: ARG002
+        """See `Engine`; writes no file.
+
+        Raises:
+            NotRecorded: The table has no row of this config.
+            PlayedLaunchFailed: Every recorded launch of it failed; with the first recorded reason.
+        """
+        name = self._recording.name
+        if config not in self._space:
+            raise NotRecorded(f"A replay knows what was recorded, but {config} is not in `{name}`.")
+        failure = self._failures.get(config)
+        if failure is not None:
+            evidence = Evidence(f"Recorded in `{name}`: {config} ended with {failure.reason}.", phase="launch")
+            raise PlayedLaunchFailed(failure.reason, evidence, failure.boot_s or 0.0)
+        return ReplaySession(self, config, boot_s=self._boots.get(config, 0.0))
+
+    @property
+    def release(self) -> str:
+        """The recorded SGLang release; empty where not recorded."""
+        versions = self._recording.meta.get("versions")
+        return str(versions.get("sglang", "")) if isinstance(versions, dict) else ""
+
+    def draw(self, config: SpecConfig, phase: Phase, repeat: int) -> PhaseResult:
+        """The next recorded repeat of a phase.
+
+        Raises:
+            NotRecorded: The table has no such phase.
+            LoadFailed: It was recorded as broken.
+        """
+        key = (config, phase.concurrency)
+        rows = self._repeats.get(key)
+        if rows is None:
+            failure = self._phase_failures.get(key)
+            name = self._recording.name
+            if failure is None:
+                raise NotRecorded(
+                    f"A replay knows what was recorded, but {config} has no phase at concurrency {phase.concurrency} "
+                    f"in `{name}`."
+                )
+            line = f"Recorded in `{name}`: {config} at concurrency {phase.concurrency} ended with {failure.reason}."
+            raise LoadFailed(failure.reason, Evidence(line, phase=f"c={phase.concurrency}"))
+        row = rows[self._drawn[key] % len(rows)]
+        self._drawn[key] += 1
+        return _result(row, phase, repeat, computed=self._recording.computed)
+
+
+class ReplaySession(PlayedSession):
+    """One replayed launch."""
+
+    def __init__(self, engine: ReplayEngine, config: SpecConfig, *, boot_s: float) -> None:
+        super().__init__(effective=EffectiveSettings(config, release=engine.release), boot_s=boot_s, stop_s=0.0)
+        self._engine = engine
+
+    def measure(self, phase: Phase, repeat: int) -> PhaseResult:
+        """See `Session`; warm-up is not recorded and takes no time."""
+        self._require_open(phase.concurrency)
+        return self._engine.draw(self.effective.config, phase, repeat)
+
+
+def _result(row: Row, phase: Phase, repeat: int, *, computed: bool) -> PhaseResult:
+    """A row as a result.
+
+    A recording has no token counts, and one made by hand has little more than rates, where a result
+    must have numbers. What is missing follows from what is there: tokens from the phase that was
+    asked, time per token from the rate of a full closed loop, the whole-run rate from the other. Time
+    to first token and duration follow from nothing: they are 0 where not recorded.
+    """
+    assert row.concurrency is not None and row.output_tps is not None
+    requests = row.requests or phase.requests
+    output_tokens = requests * phase.output_tokens
+    duration_s = row.duration_s or 0.0
+    notes = row.notes
+    if computed and Note.SYNTHETIC not in notes:
+        notes = (*notes, Note.SYNTHETIC)
+    return PhaseResult(
+        concurrency=row.concurrency,
+        repeat=repeat,
+        requests=requests,
+        output_tokens=output_tokens,
+        duration_s=duration_s,
+        output_tps=row.output_tps,
+        whole_run_tps=output_tokens / duration_s if duration_s else row.output_tps,
+        tpot_ms=row.tpot_ms or 1000.0 * row.concurrency / row.output_tps,
+        ttft_ms=row.ttft_ms or 0.0,
+        accept_length=row.accept_length,
+        accept_histogram=row.accept_histogram,
+        notes=notes,
+    )

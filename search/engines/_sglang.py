@@ -1,0 +1,203 @@
+"""The real engine: one SGLang server per launch, under a supervisor and a guardian."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import secrets
+import threading
+from pathlib import Path
+from typing import Any
+
+from search.config import SpecConfig
+from search.contracts import Clock, EffectiveSettings, LaunchPaths, RealClock, Slot
+from search.deployment import Deployment
+from search.dialects import Dialect
+from search.engines._sglang_session import RunPhase, SglangSession
+from search.errors import LaunchFailed
+from search.load.target import Prompt
+from search.outcomes import Evidence, Reason
+from search.server import (
+    BootLimits,
+    NotReady,
+    Os,
+    Patience,
+    RealOs,
+    Supervisor,
+    Unready,
+    ask_first_token,
+    classify,
+    classify_stall,
+    fresh_ports,
+    mask_tree,
+    read_server_info,
+    server_command,
+    wait_ready,
+)
+
+
+class SglangEngine:
+    """Launches real servers.
+
+    Args:
+        deployment: What every launch of the study shares.
+        dialect: Of the deployment's release.
+        prompts: The study's prompts, in order.
+        held_out: For phases that confirm.
+        clock: Time.
+        raw: Words to send exactly, in place of the config's, see `server_command`; what then
+            runs is told by `Session.effective`.
+        run_phase: The client; None for `search.load.run_phase`.
+        system: The operating system; None for this machine's.
+        patience: How long a stop and a lease may take.
+    """
+
+    def __init__(
+        self,
+        deployment: Deployment,
+        dialect: Dialect,
+        *,
+        prompts: tuple[Prompt, ...],
+        held_out: tuple[Prompt, ...] = (),
+        clock: Clock | None = None,
+        raw: tuple[str, ...] | None = None,
+        run_phase: RunPhase | None = None,
+        system: Os | None = None,
+        patience: Patience | None = None,
+    ) -> None:
+        self._deployment = deployment
+        self._dialect = dialect
+        self._prompts = prompts
+        self._held_out = held_out
+        self._raw = raw
+        self._run_phase = run_phase
+        self._os = system or RealOs(clock or RealClock())
+        self._patience = patience
+        self._abort = threading.Event()
+
+    def abort(self) -> None:
+        """Make a running `launch` or `measure` raise `Interrupted` soon, and every later one at once.
+
+        For other threads. It holds for good, so that one that comes just before a launch counts.
+        """
+        self._abort.set()
+
+    def launch(self, config: SpecConfig, *, slot: Slot, paths: LaunchPaths) -> SglangSession:
+        """See `Engine`. Whatever ends a launch early, an interrupt included, stops its server first.
+
+        Raises:
+            LaunchFailed: With reason and evidence.
+            Interrupted: `abort` was called.
+            UnsupportedKnob: The release has no spelling for a knob; nothing was started.
+        """
+        ports = fresh_ports()
+        tag = f"{paths.root.name}-{secrets.token_hex(4)}"
+        command = server_command(
+            config,
+            self._deployment,
+            self._dialect,
+            ports=ports,
+            tag=tag,
+            gpu_uuids=slot.gpu_uuids,
+            raw=self._raw,
+        )
+        paths.root.mkdir(parents=True, exist_ok=True)
+        paths.command.write_text(command.script())
+        paths.command.chmod(0o700)
+        server = Supervisor(
+            self._os,
+            tag=tag,
+            ports=ports,
+            log_path=paths.server_log,
+            gpu_uuids=slot.gpu_uuids,
+            patience=self._patience,
+        )
+        try:
+            began = self._os.monotonic()
+            server.start(command)
+            self._wait_ready(server)
+            boot_s = self._os.monotonic() - began
+            effective = self._read_back(server, config, paths)
+            server.ready()
+        except NotReady as failure:
+            error = self._launch_failed(server, failure)
+            raise error from failure
+        except BaseException:
+            server.kill()
+            raise
+        return SglangSession(
+            server,
+            self._os,
+            dialect=self._dialect,
+            paths=paths,
+            effective=effective,
+            boot_s=boot_s,
+            prompts=self._prompts,
+            held_out=self._held_out,
+            run_phase=self._run_phase or _client(),
+            aborted=self._abort,
+        )
+
+    def _wait_ready(self, server: Supervisor) -> None:
+        url = server.ports.base_url
+        wait_ready(
+            server,
+            self._os,
+            limits=BootLimits(self._deployment.stall_s, self._deployment.boot_ceiling_s),
+            ask=lambda: ask_first_token(url, timeout_s=self._deployment.boot_ceiling_s),
+            vouch=lambda: _read_info(url).get("nccl_port") == server.ports.nccl,
+            aborted=self._abort.is_set,
+        )
+
+    def _read_back(self, server: Supervisor, config: SpecConfig, paths: LaunchPaths) -> EffectiveSettings:
+        try:
+            info = read_server_info(server.ports.base_url)
+        except OSError as error:
+            if (code := server.poll()) is not None:
+                raise NotReady(Unready.EXITED, f"exit code {code}") from error
+            line = f"the server generated a token but does not say what it runs: {error}"
+            raise LaunchFailed(Reason.TOOL_ERROR, Evidence(line, "read-back", None, str(paths.server_log))) from error
+        paths.server_info.write_text(json.dumps(mask_tree(info), indent=1, sort_keys=True) + "\n")
+        return self._dialect.effective(info, config)
+
+    def _launch_failed(self, server: Supervisor, failure: NotReady) -> LaunchFailed:
+        """Stop the server, so that its log is complete, then say why it did not become ready."""
+        code, lost, start_error = server.poll(), server.guardian_lost, server.start_error
+        report = server.kill()
+        reason, evidence = self._why(server.log_path, failure, code, lost=lost, start_error=start_error)
+        if not report.clean:
+            line = f"{evidence.root_line} (and the stop was not clean: {'; '.join(report.leftovers)})"
+            evidence = dataclasses.replace(evidence, root_line=line)
+        return LaunchFailed(reason, evidence)
+
+    def _why(
+        self, log: Path, failure: NotReady, code: int | None, *, lost: bool, start_error: str
+    ) -> tuple[Reason, Evidence]:
+        if lost:
+            return Reason.WORKER_LOST, Evidence("the guardian died before its server", "starting", code, str(log))
+        if start_error:
+            return Reason.MISSING_MODULE, Evidence(f"the launcher could not start: {start_error}", "starting", code)
+        match failure.kind:
+            case Unready.EXITED:
+                return classify(log, exit_code=code, dialect=self._dialect)
+            case Unready.STALE:
+                return Reason.STALE_SERVER, Evidence(failure.detail, "first token", code, str(log))
+        limit_s = self._deployment.boot_ceiling_s if failure.kind is Unready.CEILING else self._deployment.stall_s
+        detail = f"{failure.kind.value} within {limit_s:g} s; {failure.detail}"
+        reason, evidence = classify_stall(log, detail=detail, dialect=self._dialect)
+        if failure.kind is Unready.SILENT and reason is Reason.STARTUP_STALL:
+            reason = Reason.SERVER_HANG_LOAD
+        return reason, evidence
+
+
+def _read_info(url: str) -> dict[str, Any]:
+    try:
+        return read_server_info(url)
+    except OSError:
+        return {}
+
+
+def _client() -> RunPhase:
+    from search.load import run_phase  # late: brings the HTTP client
+
+    return run_phase

@@ -1,0 +1,169 @@
+"""The calibrated cost model behind the engine contract."""
+
+from __future__ import annotations
+
+import math
+
+from search.config import SpecConfig
+from search.contracts import EffectiveSettings, LaunchPaths, Phase, PhaseResult, Slot
+from search.deployment import Deployment
+from search.engines._noise import Noise, mean_one
+from search.engines._played import PlayedLaunchFailed, PlayedSession
+from search.outcomes import Evidence, Note, Reason
+from search.physics import Physics, Prediction, accept_length, predict, running_requests, tree_survival
+
+WINDOWS = 10
+"""Slices of the steady window."""
+
+WINDOW_SPREAD = 0.01
+"""Relative standard deviation between slices."""
+
+PLAIN_PROMPT_SPREAD = 0.004
+"""Relative standard deviation between prompts that has nothing to do with drafts."""
+
+NO_GAIN, DRIFT = 1.05, 0.1
+"""Accept length up to which drafts do not help; fall from one request on that counts as a drift."""
+
+
+class SimulatedEngine:
+    """Launches nothing and answers from a cost model.
+
+    It moves no clock. What things would take stands in the values it returns, for whoever holds
+    the clock to spend: `Session.boot_s`, `PhaseResult.warmup_s` and `duration_s`,
+    `StopReport.duration_s`, and `spent_s` of a failed launch.
+
+    Noise is a function of seed, config, launch (the name of its folder), concurrency, repeat and
+    prompt set. The same launch gives the same numbers in any process and in any order of its
+    phases; another launch of the same config gives others.
+    """
+
+    def __init__(self, physics: Physics, *, seed: int, deployment: Deployment, noise: bool = True) -> None:
+        """Keep what every launch shares.
+
+        Args:
+            physics: The cost model and what it was fitted to.
+            seed: Of all noise.
+            deployment: Its release and its `max_running_requests` apply to every launch.
+            noise: Off for the model's bare expectation.
+        """
+        self._physics = physics
+        self._deployment = deployment
+        self._noise = Noise(seed, enabled=noise)
+
+    def launch(self, config: SpecConfig, *, slot: Slot, paths: LaunchPaths) -> SimulatedSession:  # noqa: ARG002
+        """See `Engine`; writes no file.
+
+        Raises:
+            PlayedLaunchFailed: The tree is larger than the model's memory allows.
+        """
+        model = self._physics.model
+        launch = paths.root.name
+        boot_s = model.boot_s * self._noise.factor(model.boot_spread, "boot", config, launch)
+        most = model.draft_token_limit
+        if most is not None and config.verify_tokens > most:
+            line = f"Simulated: {config.verify_tokens} draft tokens need more memory than graphs of {most} leave."
+            raise PlayedLaunchFailed(Reason.OOM_GRAPH, Evidence(line, phase="graph capture"), boot_s)
+        return SimulatedSession(self._physics, self._noise, self._deployment, config, launch, boot_s)
+
+
+class SimulatedSession(PlayedSession):
+    """One simulated server."""
+
+    def __init__(
+        self,
+        physics: Physics,
+        noise: Noise,
+        deployment: Deployment,
+        config: SpecConfig,
+        launch: str,
+        boot_s: float,
+    ) -> None:
+        limit = running_requests(
+            physics.model,
+            config,
+            deployment.max_running_requests,
+        )
+        super().__init__(
+            effective=EffectiveSettings(config, release=deployment.release, max_running_requests=limit),
+            boot_s=boot_s,
+            stop_s=physics.model.stop_s,
+        )
+        self._physics = physics
+        self._noise = noise
+        self._config = config
+        self._launch = launch
+        self._limit = limit
+
+    def measure(self, phase: Phase, repeat: int) -> PhaseResult:
+        """See `Session`."""
+        self._require_open(phase.concurrency)
+        model, config = self._physics.model, self._config
+        expected = predict(
+            model, config, phase.concurrency, output_tokens=phase.output_tokens, running_limit=self._limit
+        )
+        prompts = "held-out" if phase.held_out else "own"
+        keys = (config, self._launch, phase.concurrency, repeat, prompts)
+        slower = self._noise.factor(model.repeat_spread, "repeat", *keys)
+        tpot_ms = expected.tpot_ms * slower
+        output_tps = expected.output_tps / slower
+        ttft_ms = expected.ttft_ms * self._noise.factor(5 * model.repeat_spread, "ttft", *keys)
+        duration_s = _duration_s(expected, phase.requests, phase.output_tokens, tpot_ms, model.prefill_ms)
+        warmup_s = _duration_s(expected, phase.warmup_requests, phase.output_tokens, tpot_ms, model.prefill_ms)
+        output_tokens = phase.requests * phase.output_tokens
+        histogram = self._histogram(expected, output_tokens, *keys)
+        return PhaseResult(
+            concurrency=phase.concurrency,
+            repeat=repeat,
+            requests=phase.requests,
+            output_tokens=output_tokens,
+            duration_s=duration_s,
+            output_tps=output_tps,
+            whole_run_tps=output_tokens / duration_s,
+            tpot_ms=tpot_ms,
+            ttft_ms=ttft_ms,
+            accept_length=_mean_accept(histogram) if histogram else None,
+            accept_histogram=histogram,
+            prompt_tpot_ms=self._per_prompt(tpot_ms, phase.requests, prompts, *keys),
+            window_tps=tuple(
+                output_tps * factor for factor in self._noise.factors(WINDOW_SPREAD, WINDOWS, "window", *keys)
+            ),
+            # Two rounds agree at once: nothing is cold here.
+            warmup_s=min(2, phase.warmup_rounds) * warmup_s,
+            notes=self._notes(expected),
+            extrapolated=not self._physics.covers(config, phase.concurrency),
+        )
+
+    def _histogram(self, expected: Prediction, output_tokens: int, *keys: object) -> tuple[int, ...]:
+        if not expected.accept_histogram:
+            return ()
+        passes = max(1, round(output_tokens / expected.accept_length))
+        return self._noise.counts(passes, expected.accept_histogram, "accept", *keys)
+
+    def _per_prompt(self, tpot_ms: float, requests: int, prompts: str, *keys: object) -> tuple[float, ...]:
+        """One value per request, `tpot_ms` in the mean; a prompt that drafts badly does so for every config."""
+        spread = self._physics.model.prompt_spread if self._config.speculates else PLAIN_PROMPT_SPREAD
+        shared = self._noise.factors(spread, requests, "prompts", prompts)
+        own = self._noise.factors(PLAIN_PROMPT_SPREAD, requests, "prompt", *keys)
+        return tuple(tpot_ms * factor for factor in mean_one([a * b for a, b in zip(shared, own, strict=True)]))
+
+    def _notes(self, expected: Prediction) -> tuple[Note, ...]:
+        notes = [Note.SYNTHETIC]
+        if expected.admission_limited:
+            notes.append(Note.ADMISSION_LIMITED)
+        if self._config.speculates:
+            if expected.accept_length <= NO_GAIN:
+                notes.append(Note.NO_DRAFT_GAIN)
+            alone = accept_length(tree_survival(self._physics.model, self._config))
+            if alone - expected.accept_length > DRIFT:
+                notes.append(Note.ACCEPT_DRIFT)
+        return tuple(notes)
+
+
+def _duration_s(expected: Prediction, requests: int, output_tokens: int, tpot_ms: float, prefill_ms: float) -> float:
+    """Waves of as many requests as run at once; the last wave takes as long as a full one."""
+    waves = math.ceil(requests / expected.running)
+    return waves * (prefill_ms + output_tokens * tpot_ms) / 1000.0
+
+
+def _mean_accept(histogram: tuple[int, ...]) -> float:
+    return 1.0 + sum(drafts * passes for drafts, passes in enumerate(histogram)) / sum(histogram)

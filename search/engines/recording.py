@@ -1,0 +1,186 @@
+"""Recordings: measured tables as `meta.json` and `measurements.csv`, read strictly and written exactly.
+
+One row per repeat of a phase, or one row without measures for a launch that failed. Cells are empty
+where a value does not exist. Columns beyond the known ones are knobs the study opened.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from search.config import SpecConfig
+from search.engines._cells import COLUMNS, Row, knob_columns, parse_row, row_cells
+from search.errors import InvalidConfig, UsageError
+from search.outcomes import Reason
+
+META = "meta.json"
+MEASUREMENTS = "measurements.csv"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A launch, or a phase, that gave no numbers.
+
+    Attributes:
+        boot_s: Seconds until it had failed; None where not recorded.
+    """
+
+    reason: Reason
+    boot_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A table of measurements with its provenance.
+
+    Attributes:
+        meta: `name`, `baseline`, `known`, and whatever else says what was measured on what.
+        rows: In file order.
+    """
+
+    meta: Mapping[str, Any]
+    rows: tuple[Row, ...]
+
+    @property
+    def name(self) -> str:
+        """The recording's own name."""
+        return str(self.meta["name"])
+
+    @property
+    def baseline(self) -> SpecConfig:
+        """The config others are compared with; `off` where the meta does not say."""
+        return SpecConfig.from_id(str(self.meta.get("baseline", "off")))
+
+    @property
+    def known(self) -> tuple[SpecConfig, ...]:
+        """Configs to launch right after the baseline."""
+        return tuple(SpecConfig.from_id(str(config_id)) for config_id in self.meta.get("known", ()))
+
+    @property
+    def computed(self) -> bool:
+        """Whether its numbers are computed or typed in by hand, not measured by this tool."""
+        return bool(self.meta.get("synthetic") or self.meta.get("hand_made"))
+
+    def space(self) -> tuple[SpecConfig, ...]:
+        """Every config recorded, failed ones too, in order of first appearance."""
+        return tuple(dict.fromkeys(row.config for row in self.rows))
+
+    def failures(self) -> dict[SpecConfig, Failure]:
+        """Configs of which no launch ever gave a number; the first recorded failure of each."""
+        measured = {row.config for row in self.rows if row.measured}
+        found: dict[SpecConfig, Failure] = {}
+        for row in self.rows:
+            if row.reason is not None and row.config not in measured:
+                found.setdefault(row.config, Failure(row.reason, row.boot_s))
+        return found
+
+    def phase_failures(self) -> dict[tuple[SpecConfig, int], Failure]:
+        """Phases that broke on a server that had become ready, and never gave a number."""
+        repeats = self.repeats()
+        found: dict[tuple[SpecConfig, int], Failure] = {}
+        for row in self.rows:
+            if row.reason is not None and row.concurrency is not None:
+                key = (row.config, row.concurrency)
+                if key not in repeats:
+                    found.setdefault(key, Failure(row.reason, row.boot_s))
+        return found
+
+    def repeats(self) -> dict[tuple[SpecConfig, int], tuple[Row, ...]]:
+        """Measured rows by config and concurrency, in file order."""
+        found: dict[tuple[SpecConfig, int], tuple[Row, ...]] = {}
+        for row in self.rows:
+            if row.measured and row.concurrency is not None:
+                key = (row.config, row.concurrency)
+                found[key] = (*found.get(key, ()), row)
+        return found
+
+
+def read_recording(path: Path) -> Recording:
+    """Read `path/meta.json` and `path/measurements.csv`.
+
+    Raises:
+        UsageError: A file is missing or malformed; the text names file and line.
+    """
+    meta = _read_meta(path / META)
+    source = path / MEASUREMENTS
+    reader = csv.reader(io.StringIO(_text(source), newline=""), strict=True)
+    rows: list[Row] = []
+    seen: dict[tuple[object, ...], int] = {}
+    try:
+        header = next(reader, [])
+        knobs = knob_columns(header, where=f"{source}:1")
+        for cells in reader:
+            where = f"{source}:{reader.line_num}"
+            if not cells:
+                raise UsageError(f"{where}: a row has {len(header)} cells, but this line is empty. Remove it.")
+            if len(cells) != len(header):
+                raise UsageError(
+                    f"{where}: a row has {len(header)} cells, as its header, but this one has {len(cells)}."
+                )
+            row = parse_row(dict(zip(header, cells, strict=True)), knobs=knobs, where=where)
+            key = (row.config, row.launch, row.concurrency, row.repeat)
+            if key in seen:
+                raise UsageError(
+                    f"{where}: config, launch, concurrency and repeat name one row, but line {seen[key]} has the same."
+                )
+            seen[key] = reader.line_num
+            rows.append(row)
+    except csv.Error as error:
+        raise UsageError(f"{source}:{reader.line_num}: not a CSV table: {error}.") from error
+    if not rows:
+        raise UsageError(f"{source}: a recording has at least one row, but this one has none.")
+    return Recording(meta, tuple(rows))
+
+
+def write_recording(path: Path, recording: Recording) -> None:
+    """Write both files, making the folder; `read_recording` gives an equal value back."""
+    path.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(dict(recording.meta), indent=1, ensure_ascii=False)
+    (path / META).write_text(text + "\n", encoding="utf-8")
+    knobs = sorted({name for row in recording.rows for name, _ in row.config.extra})
+    with (path / MEASUREMENTS).open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, [*COLUMNS, *knobs], restval="", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(row_cells(row) for row in recording.rows)
+
+
+def _read_meta(source: Path) -> Mapping[str, Any]:
+    try:
+        meta = json.loads(_text(source))
+    except json.JSONDecodeError as error:
+        raise UsageError(f"{source}:{error.lineno}: not JSON: {error.msg}.") from error
+    if not isinstance(meta, dict) or not isinstance(meta.get("name"), str) or not meta["name"]:
+        raise UsageError(f"{source}:1: `meta.json` is an object with a `name`, but got {str(meta)[:80]!r}.")
+    for flag in ("synthetic", "hand_made"):
+        if not isinstance(meta.get(flag, False), bool):
+            raise UsageError(f"{source}: `{flag}` is true or false, but got {meta[flag]!r}.")
+    known = meta.get("known", [])
+    if not isinstance(known, list):
+        raise UsageError(f"{source}: `known` is a list of config ids, but got {known!r}.")
+    for config_id in (meta.get("baseline", "off"), *known):
+        try:
+            SpecConfig.from_id(str(config_id))
+        except InvalidConfig as error:
+            raise UsageError(f"{source}: `baseline` and `known` name configs. {error}") from error
+    return meta
+
+
+def _text(source: Path) -> str:
+    try:
+        # Universal newlines are left to the CSV reader, and a byte order mark to nobody.
+        return source.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        raise UsageError(
+            f"A recording is a folder with `{META}` and `{MEASUREMENTS}`, but there is no {source}."
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{source}: cannot be read as text: {error}.") from error
+
+
+__all__ = ["COLUMNS", "Failure", "Recording", "Row", "read_recording", "write_recording"]

@@ -1,0 +1,187 @@
+"""One phase on one server: warm-up, flush, closed loop, and the watch over all of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from search.contracts import Phase, PhaseResult
+from search.errors import LoadFailed, UsageError
+from search.load.client import Client, Pulse, connections
+from search.load.metrics import summarise
+from search.load.target import Prompt, Target
+from search.load.trace import Trace
+from search.outcomes import Evidence, Note, Reason
+
+_WARM_WITHIN = 0.05
+_WATCH_EVERY_S = 1.0
+
+
+def measure(
+    target: Target, prompts: Sequence[Prompt], phase: Phase, repeat: int, *, requests_log: Path | None = None
+) -> PhaseResult:
+    """Run `run_phase` to its end, on uvloop where it loads. See there for what it raises."""
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        return runner.run(run_phase(target, prompts, phase, repeat, requests_log=requests_log))
+
+
+async def run_phase(
+    target: Target,
+    prompts: Sequence[Prompt],
+    phase: Phase,
+    repeat: int,
+    *,
+    requests_log: Path | None = None,
+    clock: Callable[[], float] = time.perf_counter,
+) -> PhaseResult:
+    """Warm up if the phase says so, flush the radix cache, then measure a closed loop.
+
+    The first `phase.requests` prompts are measured, in order; fewer prompts are cycled. Warm-up
+    uses the end of the list, so it meets other prompts than the measured ones as long as there
+    are enough. Cancelling closes all connections, on which SGLang aborts the requests.
+
+    Args:
+        prompts: In the study's order, the same for every config.
+        repeat: Goes into the result; repeats send the same prompts.
+        requests_log: One JSON line per measured request is appended: times and counts, no text.
+            Written for a failed phase too, with the requests that ended before.
+        clock: Seconds; never steps back.
+
+    Raises:
+        LoadFailed: The server broke, hung, refused, or reported impossible numbers.
+        UsageError: The phase cannot be measured as asked.
+    """
+    _check(phase, prompts)
+    traces: list[Trace] = []
+    started = begun = clock()
+    async with connections(phase.concurrency) as session:
+        client = Client(session, target, phase.output_tokens, clock, Pulse(started))
+        try:
+            async with asyncio.TaskGroup() as group:
+                watch = group.create_task(_watch(client, started, f"c={phase.concurrency}"))
+                warm = await _warm_up(client, prompts, phase)
+                await client.flush_cache(f"c={phase.concurrency}")
+                warmup_s = clock() - started
+                measured = [prompts[i % len(prompts)] for i in range(phase.requests)]
+                begun = clock()
+                await _closed_loop(client, measured, phase.concurrency, f"c={phase.concurrency}", traces)
+                watch.cancel()
+        except BaseExceptionGroup as errors:
+            raise _root(errors) from errors
+        finally:
+            if requests_log is not None and traces:
+                _write_log(requests_log, traces, phase, repeat, begun)
+    return summarise(
+        traces,
+        phase,
+        repeat,
+        num_steps=target.num_steps,
+        warmup_s=warmup_s if phase.warmup_requests else 0.0,
+        notes=() if warm else (Note.WARMUP_TAINTED,),
+    )
+
+
+async def _closed_loop(
+    client: Client, prompts: Sequence[Prompt], concurrency: int, phase: str, into: list[Trace]
+) -> None:
+    """Keep `concurrency` requests in flight until all prompts were sent; traces go to `into`."""
+    todo = iter(enumerate(prompts))
+
+    async def work(worker: int) -> None:
+        for index, prompt in todo:
+            into.append(await client.generate(prompt, index=index, worker=worker, phase=phase))
+
+    async with asyncio.TaskGroup() as group:
+        for worker in range(concurrency):
+            group.create_task(work(worker))
+
+
+async def _warm_up(client: Client, prompts: Sequence[Prompt], phase: Phase) -> bool:
+    """Repeat one and the same round until two in a row agree in speed; return whether they did.
+
+    Equal prompts and an emptied cache make rounds comparable: with other prompts, accept
+    lengths alone would keep a speculating server from ever agreeing with itself.
+    """
+    if not phase.warmup_requests:
+        return True
+    tail = prompts[-phase.warmup_requests :]
+    chosen = [tail[i % len(tail)] for i in range(phase.warmup_requests)]
+    before: float | None = None
+    for _ in range(phase.warmup_rounds):
+        await client.flush_cache("warm-up")
+        traces: list[Trace] = []
+        await _closed_loop(client, chosen, min(phase.concurrency, len(chosen)), "warm-up", traces)
+        took = max(trace.last for trace in traces) - min(trace.started for trace in traces)
+        rate = sum(trace.tokens for trace in traces) / took
+        if before is not None and abs(rate - before) <= _WARM_WITHIN * max(rate, before):
+            return True
+        before = rate
+    return False
+
+
+async def _watch(client: Client, started: float, phase: str) -> None:
+    """End the phase when the server has died, gone silent, or used up its time."""
+    target = client.target
+    pause = min(_WATCH_EVERY_S, target.silence_s / 4, target.phase_timeout_s / 4)
+    while True:
+        await asyncio.sleep(pause)
+        if evidence := target.death():
+            raise LoadFailed(Reason.SERVER_CRASH_LOAD, evidence)
+        now = client.clock()
+        if client.pulse.open and now - client.pulse.last > target.silence_s:
+            line = f"no token for {target.silence_s:g} s with {client.pulse.open} requests open"
+            raise LoadFailed(Reason.SERVER_HANG_LOAD, Evidence(line, phase))
+        if now - started > target.phase_timeout_s:
+            line = f"the phase took longer than {target.phase_timeout_s:g} s, warm-up included"
+            raise LoadFailed(Reason.SERVER_HANG_LOAD, Evidence(line, phase))
+
+
+def _check(phase: Phase, prompts: Sequence[Prompt]) -> None:
+    if not prompts:
+        raise UsageError("A phase needs at least one prompt, but got none. Give a prompt file with prompts in it.")
+    if not 1 <= phase.concurrency <= phase.requests:
+        raise UsageError(
+            f"`1 <= concurrency <= requests` must hold, but got concurrency {phase.concurrency} and "
+            f"{phase.requests} requests. Raise `requests`: two or three times the concurrency gives a steady window."
+        )
+    if phase.output_tokens < 2:
+        raise UsageError(
+            f"`output_tokens >= 2` must hold, but got {phase.output_tokens}. Time per output token needs a second token."
+        )
+
+
+def _root(errors: BaseExceptionGroup) -> BaseException:
+    """The first failure of a group of tasks; the others were cancelled because of it."""
+    first = errors.exceptions[0]
+    return _root(first) if isinstance(first, BaseExceptionGroup) else first
+
+
+def _write_log(path: Path, traces: Sequence[Trace], phase: Phase, repeat: int, begun: float) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", encoding="utf-8") as log:
+        for trace in sorted(traces, key=lambda trace: trace.index):
+            line = {
+                "concurrency": phase.concurrency,
+                "repeat": repeat,
+                "index": trace.index,
+                "prompt_id": trace.prompt_id,
+                "worker": trace.worker,
+                "start_s": round(trace.started - begun, 6),
+                "first_s": round(trace.first - begun, 6),
+                "last_s": round(trace.last - begun, 6),
+                "tokens": trace.tokens,
+                "verify_count": trace.verify_count,
+            }
+            log.write(json.dumps(line) + "\n")
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:  # not on Windows, and not built everywhere
+        return None
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory

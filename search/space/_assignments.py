@@ -1,0 +1,66 @@
+"""One config written by hand: `topk=2 num_steps=2`, or a config id."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Final
+
+from search.config import CORE_KNOBS, OPTIONAL_KNOBS, TREE_KNOBS, KnobValue, SpecConfig, SpecVersion, tree_bound
+from search.dialects import Dialect
+from search.errors import InvalidConfig
+from search.space._choices import FULL_TREE
+
+_SHORT: Final = {"arf": "allreduce_fusion"} | {short: name for name, short in OPTIONAL_KNOBS.items()}
+_KNOWN: Final = (*CORE_KNOBS, *OPTIONAL_KNOBS)
+_WHOLE: Final = (*TREE_KNOBS, "page_size")
+_ID: Final = re.compile(r"(off|v\d+-k)\S*")
+
+
+def parse_assignments(
+    text: str, defaults: Mapping[str, KnobValue] | None = None, *, dialect: Dialect | None = None
+) -> SpecConfig:
+    """Read `knob=value` pairs, divided by blanks or commas, or one config id.
+
+    What is not said is taken from `defaults`. Left open by both, `num_draft_tokens` is the full
+    tree, and `spec_version` is the worker that drafts such a tree: v2 for a chain, v1 for a tree
+    unless the dialect's v2 can draft one.
+
+    Raises:
+        InvalidConfig: An unknown knob (the nearest known one is named), a value that is not
+            understood, part of the tree, or an impossible tree.
+    """
+    if _ID.fullmatch(text.strip()):
+        return SpecConfig.from_id(text.strip())
+    said = dict(_pair(word) for word in text.replace(",", " ").split())
+    if said.get("spec_version") == SpecVersion.OFF.value and (tree := [name for name in TREE_KNOBS if name in said]):
+        raise InvalidConfig(
+            f"`off` has no tree knobs, but got {', '.join(f'`{name}`' for name in tree)}. "
+            "Leave them out, or choose `v1` or `v2`."
+        )
+    params = dict(defaults or {}) | said
+    topk, steps = params.get("topk"), params.get("num_steps")
+    if "spec_version" not in params:
+        v1 = topk != 1 and (dialect is None or (dialect.supports_v1 and not dialect.supports_tree_on_v2))
+        params["spec_version"] = (SpecVersion.V1 if v1 else SpecVersion.V2).value
+    if params.get("num_draft_tokens", FULL_TREE) == FULL_TREE:
+        params.pop("num_draft_tokens", None)
+        if isinstance(topk, int) and isinstance(steps, int):
+            params["num_draft_tokens"] = tree_bound(topk=topk, num_steps=steps)
+    return SpecConfig.from_params(params)
+
+
+def _pair(word: str) -> tuple[str, KnobValue]:
+    name, equals, value = word.partition("=")
+    if not equals or not value:
+        raise InvalidConfig(f"A config is written like `topk=2 num_steps=2` or `v1-k2-s2-d7`, but got {word!r}.")
+    name = _SHORT.get(name, name)
+    if name not in _KNOWN:
+        near = get_close_matches(name, _KNOWN, n=1, cutoff=0.0)
+        raise InvalidConfig(f"`{name}` is not a knob. The nearest one is `{near[0]}`; all: {', '.join(_KNOWN)}.")
+    if name not in _WHOLE or (name == "num_draft_tokens" and value == FULL_TREE):
+        return name, value
+    if not value.isdecimal():
+        raise InvalidConfig(f"`{name}` is a whole number, but got {value!r}.")
+    return name, int(value)

@@ -1,0 +1,170 @@
+"""Rules: what each release refuses, in whose words, and what lifts it."""
+
+from dataclasses import replace
+
+import pytest
+
+from search.config import SpecConfig
+from search.deployment import Deployment, Hardware, Patch
+from search.dialects import for_release, known_releases
+
+SM120 = Hardware("NVIDIA RTX PRO 6000 Blackwell Server Edition", 120, 95.0, "pcie")
+H200 = Hardware("NVIDIA H200", 90, 139.0, "nvlink")
+B200 = Hardware("NVIDIA B200", 100, 178.0, "nvlink")
+LLAMA = Deployment("/models/target", "/models/draft", "EAGLE3", 8, H200, "0.5.11", architecture="LlamaForCausalLM")
+KIMI = Deployment(
+    "/models/kimi", "/models/draft", "EAGLE3", 8, SM120, "0.5.9", architecture="KimiK25ForConditionalGeneration"
+)
+
+
+def broken(config_id: str, deployment: Deployment, release: str) -> set[str]:
+    dialect = for_release(release)
+    config = dialect.canonical(SpecConfig.from_id(config_id), deployment)
+    return {rule.rule_id for rule in dialect.violations(config, deployment)}
+
+
+def with_args(**server_args) -> Deployment:
+    return replace(LLAMA, server_args={name.replace("_", "-"): value for name, value in server_args.items()})
+
+
+def test_tree_on_v2_is_locked_on_0_5_9_in_the_servers_own_words():
+    dialect = for_release("0.5.9")
+    rules = dialect.violations(SpecConfig("v2", 4, 5, 8), LLAMA)
+    assert [rule.rule_id for rule in rules] == ["v2-topk1-only"]
+    assert rules[0].text == "Spec v2 currently only supports topk = 1 for speculative decoding."
+    assert rules[0].source == "sglang 0.5.9 srt/server_args.py:2381"
+    assert "0.5.13" in rules[0].unlock
+
+
+def test_tree_on_v2_is_locked_on_0_5_11_because_another_config_would_run():
+    rules = for_release("0.5.11").violations(SpecConfig("v2", 2, 2, 7), LLAMA)
+    assert [rule.rule_id for rule in rules] == ["v2-topk1-only"]
+    assert "would silently run the v1 config" in rules[0].text
+
+
+@pytest.mark.parametrize("release", known_releases())
+@pytest.mark.parametrize("config_id", ["off", "v1-k1-s2-d3", "v2-k1-s2-d3", "v1-k2-s2-d7", "v1-k4-s3-d16"])
+def test_plain_configs_break_no_rule(config_id, release):
+    assert broken(config_id, LLAMA, release) == set()
+
+
+@pytest.mark.parametrize("release", known_releases())
+def test_rule_ids_are_unique_and_every_rule_has_words_and_a_source_of_its_release(release):
+    rules = for_release(release).rules()
+    assert len({rule.rule_id for rule in rules}) == len(rules)
+    assert all(rule.text and rule.source.startswith(f"sglang {release} srt/") for rule in rules)
+
+
+def test_kimi_eagle3_is_locked_on_stock_0_5_9_only_and_only_when_it_speculates():
+    assert broken("v1-k1-s2-d3", KIMI, "0.5.9") == {"eagle3-kimi-k25"}
+    assert broken("v1-k1-s2-d3", KIMI, "0.5.11") == set()
+    assert broken("off", KIMI, "0.5.9") == set()
+
+
+def test_patch_lifts_exactly_the_rules_it_names():
+    patched = replace(KIMI, patches=(Patch("kimi", ("eagle3-kimi-k25",)),))
+    assert broken("v1-k2-s2-d7+arf=auto", KIMI, "0.5.9") == {"eagle3-kimi-k25", "arf-sm120"}
+    assert broken("v1-k2-s2-d7+arf=auto", patched, "0.5.9") == {"arf-sm120"}
+
+
+@pytest.mark.parametrize("release", known_releases())
+@pytest.mark.parametrize(("hardware", "locked"), [(SM120, True), (H200, False), (B200, False)])
+def test_fusion_is_locked_where_its_path_is_never_taken(hardware, locked, release):
+    assert broken("off+arf=auto", replace(LLAMA, hardware=hardware), release) == ({"arf-sm120"} if locked else set())
+
+
+def test_named_fusion_backend_is_locked_before_0_5_14():
+    (rule,) = for_release("0.5.11").violations(SpecConfig("off", allreduce_fusion="trtllm"), LLAMA)
+    assert rule.rule_id == "arf-named-backend"
+    assert "0.5.14" in rule.unlock
+
+
+@pytest.mark.parametrize("deployment", [KIMI, replace(KIMI, server_args={"enable-torch-symm-mem": True})])
+def test_torch_symmetric_memory_is_locked_on_sm120_by_knob_or_by_the_studys_own_flag(deployment):
+    config_id = "off" if deployment.server_args else "off+art=torch-symm-mem"
+    assert broken(config_id, deployment, "0.5.9") == {"torch-symm-mem-sm120"}
+
+
+def test_depth_that_no_node_can_reach_is_dropped_not_locked():
+    dialect = for_release("0.5.9")
+    (rule,) = dialect.violations(SpecConfig("v1", 2, 4, 4), LLAMA)
+    assert (rule.rule_id, rule.locks) == ("wasted-depth", False)
+    assert dialect.violations(SpecConfig("v1", 2, 3, 4), LLAMA) == ()
+
+
+@pytest.mark.parametrize(
+    ("config_id", "rules"),
+    [
+        ("v1-k2-s2-d7+attn=triton+page=16", {"tree-paging-triton"}),
+        ("v1-k2-s2-d7+attn=flashinfer+page=16", set()),
+        ("v1-k2-s2-d7+attn=fa3+page=16", set()),
+        ("v1-k2-s2-d7+attn=triton", set()),
+        ("v1-k1-s2-d3+attn=triton+page=16", set()),
+        # Backends that force a page size exclude trees.
+        ("v1-k2-s2-d7+attn=flashmla", {"tree-paging"}),
+        ("v1-k1-s2-d3+attn=flashmla", set()),
+        ("v1-k1-s2-d3+attn=flex_attention", {"flex-attention-speculation", "draft-attention-backend"}),
+        ("v1-k1-s2-d3+dattn=nonsense", {"draft-attention-backend"}),
+        ("off+attn=trtllm_mla", {"trtllm-mla-gpu"}),
+        ("off+attn=trtllm_mha", {"trtllm-mha-gpu"}),
+    ],
+)
+@pytest.mark.parametrize("release", known_releases())
+def test_attention_backend_and_page_size_rules_on_hopper(config_id, rules, release):
+    assert broken(config_id, LLAMA, release) == rules
+
+
+@pytest.mark.parametrize("release", known_releases())
+def test_trtllm_mha_on_sm100_takes_chains_and_refuses_trees(release):
+    b200 = replace(LLAMA, hardware=B200)
+    assert broken("v2-k1-s2-d3+attn=trtllm_mha", b200, release) == set()
+    assert broken("v1-k2-s2-d7+attn=trtllm_mha", b200, release) == {"tree-paging", "trtllm-mha-topk1"}
+
+
+def test_trtllm_mha_for_decode_alone_is_allowed_on_hopper_from_0_5_11():
+    split = with_args(decode_attention_backend="trtllm_mha", prefill_attention_backend="flashinfer")
+    assert broken("off", split, "0.5.9") == {"trtllm-mha-gpu"}
+    assert broken("off", split, "0.5.11") == set()
+
+
+def test_tree_of_an_mla_target_on_sm100_meets_the_page_size_of_its_default_backend():
+    b200 = replace(KIMI, hardware=B200)
+    assert broken("v1-k2-s2-d7", b200, "0.5.11") == {"tree-paging"}
+    assert broken("v1-k2-s2-d7+attn=triton", b200, "0.5.11") == set()
+
+
+def test_fa3_is_refused_off_its_gpus_though_arguments_accept_it():
+    assert broken("off+attn=fa3", replace(LLAMA, hardware=SM120), "0.5.11") == {"fa3-gpu"}
+    ampere = replace(LLAMA, hardware=Hardware("NVIDIA A100", 80, 79.0, "nvlink"))
+    assert broken("off+attn=fa3", ampere, "0.5.11") == set()
+    assert broken("off+attn=fa3", replace(ampere, architecture="DeepseekV2ForCausalLM"), "0.5.11") == {"fa3-gpu"}
+
+
+@pytest.mark.parametrize("release", known_releases())
+def test_standalone_refuses_dp_attention_and_eagle3_does_not(release):
+    dp = with_args(enable_dp_attention=True, dp_size=2)
+    assert broken("v1-k1-s2-d3", replace(dp, algorithm="STANDALONE"), release) == {"standalone-dp-attention"}
+    assert broken("v1-k1-s2-d3", dp, release) == set()
+    assert broken("off", replace(dp, algorithm="STANDALONE"), release) == set()
+
+
+def test_dp_attention_flag_without_ranks_does_nothing():
+    alone = replace(with_args(enable_dp_attention=True), algorithm="STANDALONE")
+    assert broken("v1-k1-s2-d3", alone, "0.5.11") == set()
+
+
+@pytest.mark.parametrize(
+    ("server_args", "rule"),
+    [
+        ({"enable_lora": True}, "lora-speculation"),
+        ({"pp_size": 2}, "pipeline-speculation"),
+    ],
+)
+def test_study_flags_that_exclude_speculation_lock_it_and_leave_off_alone(server_args, rule):
+    assert broken("v1-k1-s2-d3", with_args(**server_args), "0.5.11") == {rule}
+    assert broken("off", with_args(**server_args), "0.5.11") == set()
+
+
+def test_chunked_prefill_must_be_a_multiple_of_the_page():
+    assert broken("off+page=64", with_args(chunked_prefill_size=1000), "0.5.11") == {"page-chunk"}
+    assert broken("off+page=64", with_args(chunked_prefill_size=1024), "0.5.11") == set()

@@ -1,0 +1,145 @@
+"""The replay engine, on small tables of its own, on the story, and on any worlds beside the checkout."""
+
+import csv
+import pickle
+from pathlib import Path
+
+import pytest
+
+from search.config import SpecConfig
+from search.contracts import LaunchPaths, Phase, Slot
+from search.engines import ReplayEngine
+from search.engines.recording import Recording, Row, read_recording
+from search.errors import LaunchFailed, LoadFailed, NotRecorded
+from search.outcomes import Note, Outcome, Reason
+
+ROOT = Path(__file__).parents[2]
+WORLDS = sorted((ROOT.parent / "shared" / "worlds").glob("*/meta.json"))
+OFF, CHAIN, TREE = (SpecConfig.from_id(text) for text in ("off", "v2-k1-s2-d3", "v1-k4-s3-d16"))
+SLOT, PATHS = Slot(0), LaunchPaths(Path("unused"))
+
+
+def row(config, concurrency, repeat, rate, **values):
+    return Row(
+        config, 1, Outcome.MEASURED, concurrency=concurrency, repeat=repeat, output_tps=rate, boot_s=275.6, **values
+    )
+
+
+TABLE = Recording(
+    {"name": "mine", "versions": {"sglang": "0.5.11"}},
+    (
+        row(OFF, 1, 1, 100.0, tpot_ms=10.0, ttft_ms=30.0, requests=16, duration_s=42.0),
+        row(OFF, 1, 2, 101.0),
+        row(OFF, 1, 3, 102.0, notes=(Note.UNSTABLE,)),
+        row(OFF, 100, 1, 4000.0),
+        row(CHAIN, 1, 1, 120.0, accept_length=1.8, accept_histogram=(21, 14, 69)),
+        Row(CHAIN, 1, Outcome.FAILED, Reason.SERVER_CRASH_LOAD, concurrency=100, repeat=1, boot_s=300.0),
+        Row(TREE, 2, Outcome.FAILED, Reason.OOM_GRAPH, boot_s=431.5),
+    ),
+)
+
+
+def launch(engine, config):
+    return engine.launch(config, slot=SLOT, paths=PATHS)
+
+
+def test_repeats_come_in_order_and_cycle_across_launches():
+    engine = ReplayEngine(TABLE)
+    with launch(engine, OFF) as session:
+        rates = [session.measure(Phase(1, 16, 256), repeat).output_tps for repeat in (1, 2)]
+    with launch(engine, OFF) as session:
+        rates += [session.measure(Phase(1, 16, 256), repeat).output_tps for repeat in (1, 2)]
+    assert rates == [100.0, 101.0, 102.0, 100.0]
+
+
+def test_recorded_values_are_given_as_recorded():
+    with launch(ReplayEngine(TABLE), OFF) as session:
+        assert session.boot_s == 275.6
+        assert session.effective.config == OFF
+        assert session.effective.release == "0.5.11"
+        result = session.measure(Phase(1, 16, 256), 5)
+    assert (result.tpot_ms, result.ttft_ms, result.duration_s, result.repeat) == (10.0, 30.0, 42.0, 5)
+    assert result.output_tokens == 4096
+    assert result.whole_run_tps == pytest.approx(97.52, abs=0.01)
+    assert result.notes == ()
+    assert result.extrapolated is False
+
+
+def test_acceptance_and_notes_travel():
+    engine = ReplayEngine(TABLE)
+    with launch(engine, CHAIN) as session:
+        result = session.measure(Phase(1, 16, 256), 1)
+    assert (result.accept_length, result.accept_histogram) == (1.8, (21, 14, 69))
+    with launch(engine, OFF) as session:
+        assert [session.measure(Phase(1, 16, 256), n).notes for n in (1, 2, 3)][2] == (Note.UNSTABLE,)
+
+
+def test_failed_config_raises_its_recorded_reason_and_time():
+    with pytest.raises(LaunchFailed) as caught:
+        launch(ReplayEngine(TABLE), TREE)
+    error = pickle.loads(pickle.dumps(caught.value))
+    assert error.reason is Reason.OOM_GRAPH
+    assert error.spent_s == 431.5
+    assert "v1-k4-s3-d16 ended with OOM_GRAPH" in str(error)
+
+
+def test_phase_recorded_as_broken_raises_on_measure():
+    with launch(ReplayEngine(TABLE), CHAIN) as session, pytest.raises(LoadFailed) as caught:
+        session.measure(Phase(100, 400, 256), 1)
+    assert caught.value.reason is Reason.SERVER_CRASH_LOAD
+
+
+def test_config_and_phase_that_were_not_recorded_are_never_invented():
+    engine = ReplayEngine(TABLE)
+    with pytest.raises(NotRecorded, match="v1-k2-s2-d7 is not in `mine`"):
+        launch(engine, SpecConfig.from_id("v1-k2-s2-d7"))
+    with launch(engine, OFF) as session, pytest.raises(NotRecorded, match="no phase at concurrency 30"):
+        session.measure(Phase(30, 60, 256), 1)
+
+
+def test_story_replays_its_twelve_numbers_marked_synthetic():
+    recording = read_recording(ROOT / "recordings" / "kimi-k25-story")
+    assert recording.meta["hand_made"] is True
+    engine = ReplayEngine(recording)
+    rates = {}
+    for config in recording.space():
+        with launch(engine, config) as session:
+            for concurrency in (1, 30, 100, 250):
+                result = session.measure(Phase(concurrency, 2 * concurrency, 256), 1)
+                assert Note.SYNTHETIC in result.notes
+                rates.setdefault(config.config_id, []).append(result.output_tps)
+    assert rates == {
+        "off": [92.7, 689.4, 773.1, 718.1],
+        "v2-k1-s2-d3": [86.8, 759.3, 775.0, 754.4],
+        "v1-k4-s3-d16": [80.9, 313.3, 353.1, 353.8],
+    }
+
+
+def test_story_rows_without_a_time_per_token_get_that_of_a_full_closed_loop():
+    with launch(ReplayEngine(read_recording(ROOT / "recordings" / "kimi-k25-story")), OFF) as session:
+        assert session.measure(Phase(1, 8, 256), 1).tpot_ms == 10.787487
+        assert session.measure(Phase(100, 400, 256), 1).tpot_ms == pytest.approx(129.35, abs=0.01)
+
+
+@pytest.mark.skipif(not WORLDS, reason="no worlds beside the checkout")
+@pytest.mark.parametrize("meta", WORLDS, ids=lambda path: path.parent.name)
+def test_world_replays_every_row_it_holds(meta):
+    recording = read_recording(meta.parent)
+    engine = ReplayEngine(recording)
+    with (meta.parent / "measurements.csv").open(newline="") as file:
+        cells = list(csv.DictReader(file))
+    assert len(cells) == len(recording.rows) > 400
+    failed = set()
+    for line in cells:
+        config = SpecConfig.from_id(line["config_id"])
+        if line["outcome"] == "FAILED":
+            failed.add(config)
+            with pytest.raises(LaunchFailed) as caught:
+                launch(engine, config)
+            assert caught.value.reason.value == line["reason"]
+            continue
+        with launch(engine, config) as session:
+            result = session.measure(Phase(int(line["concurrency"]), 1, 256), int(line["repeat"]))
+        assert str(result.output_tps) in (line["output_tps"], line["output_tps"] + ".0")
+        assert Note.SYNTHETIC in result.notes
+    assert set(recording.failures()) == failed
