@@ -127,6 +127,9 @@ class Judgement:
         baselines: Every measured `off`, best score first.
         results: All measured configs, best score first.
         front: Measured configs no other beats on both objectives, lowest latency first.
+        winners: One per load, from values that rest on data as far as there are any.
+        beyond: Winners per load that rest on extrapolation and would beat those of `winners`:
+            worth a launch, not facts. Empty unless the study is simulated.
         headlines: The answer in words, one sentence each: winner per load, from which load to
             which speculation pays, what rests on extrapolation.
     """
@@ -135,6 +138,7 @@ class Judgement:
     results: tuple[ConfigResult, ...]
     front: tuple[ConfigResult, ...]
     winners: tuple[LoadWinner, ...]
+    beyond: tuple[LoadWinner, ...]
     picks: tuple[Pick, ...]
     failures: tuple[Failure, ...]
     answers: tuple[Answer, ...]

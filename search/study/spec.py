@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
-from search.config import OPTIONAL_KNOBS, SpecConfig
+from search.config import OPTIONAL_KNOBS, SpecConfig, SpecVersion
 from search.contracts import Phase
 from search.deployment import Algorithm, ArgValue, Deployment, Hardware, Patch
 from search.errors import SearchError
@@ -285,7 +285,7 @@ class StudySpec(_Part):
     def choices(self) -> SpaceChoices:
         """The choices of each knob."""
         return SpaceChoices(
-            spec_version=self.space.spec_version,
+            spec_version=(SpecVersion.OFF, *map(SpecVersion, self.space.spec_version)),
             topk=self.space.topk,
             num_steps=self.space.num_steps,
             num_draft_tokens=self.space.num_draft_tokens,

@@ -1,0 +1,184 @@
+"""Stock Optuna samplers over a finite list of valid configs, never asking one of them twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import optuna
+from optuna.distributions import BaseDistribution
+from optuna.samplers import BaseSampler, NSGAIISampler, RandomSampler, TPESampler
+from optuna.study import Study
+from optuna.trial import FrozenTrial, TrialState, create_trial
+
+from search.config import KnobValue, SpecConfig
+from search.errors import SearchError, UsageError
+from search.samplers.knobs import Params, distributions_of, key_of, nearest, view_distributions_of
+from search.storage import quiet_optuna
+
+DRAWS = 8
+"""Proposals of the stock sampler looked at before the nearest valid config is taken."""
+
+MAY_ASK_AGAIN = "may_ask_again"
+"""User attribute of a FAIL trial whose config is free again: interrupted, or lost to the host."""
+
+
+class SpaceExhausted(SearchError):
+    """Every valid config has been asked."""
+
+
+def _tpe(seed: int) -> BaseSampler:
+    return TPESampler(multivariate=True, group=True, seed=seed)
+
+
+def _nsga2(seed: int) -> BaseSampler:
+    # Optuna's default population of 50 would make a whole study one random generation.
+    return NSGAIISampler(population_size=10, seed=seed)
+
+
+STOCK: Mapping[str, Callable[[int], BaseSampler] | None] = {
+    "tpe": _tpe,
+    "nsga2": _nsga2,
+    "random": RandomSampler,
+    "grid": None,
+}
+"""Samplers by name; `grid` goes through the list in its order and draws nothing."""
+
+
+def make_sampler(name: str, *, configs: Sequence[SpecConfig], seed: int) -> FiniteSpaceSampler:
+    """The sampler a study file or `--sampler` names.
+
+    Raises:
+        UsageError: There is no such sampler.
+    """
+    if name not in STOCK:
+        raise UsageError(f"`--sampler` takes one of {', '.join(STOCK)}, but got {name!r}.")
+    return FiniteSpaceSampler(STOCK[name], configs=configs, seed=seed)
+
+
+class FiniteSpaceSampler(BaseSampler):
+    """Asks a stock sampler until it proposes a valid config nobody has asked, else takes the nearest.
+
+    Stock samplers cannot model `off`, which lacks the tree parameters, so they see an in-memory
+    copy of the study without it, made anew for each ask. Random state derives from the seed and
+    the trial number: a resumed study does not repeat its first draws. Proposals that are invalid
+    or were asked before never become trials.
+
+    Args:
+        stock: Makes the stock sampler from a seed; None goes through `configs` in order.
+        configs: All valid configs, canonical.
+        seed: Of the study.
+    """
+
+    def __init__(self, stock: Callable[[int], BaseSampler] | None, *, configs: Sequence[SpecConfig], seed: int) -> None:
+        self._stock = stock
+        self._configs = tuple(configs)
+        self._seed = seed
+        self._by_key = {key_of(config.params): config for config in self._configs}
+        self._distributions = distributions_of(self._configs)
+        self._view_space = view_distributions_of(config for config in self._configs if config.speculates)
+        self._given_up: set[str] = set()
+        self._fallback = RandomSampler(seed=seed)
+
+    @property
+    def distributions(self) -> dict[str, optuna.distributions.CategoricalDistribution]:
+        """Of every knob, `off` included."""
+        return dict(self._distributions)
+
+    def give_up(self, config: SpecConfig) -> None:
+        """Do not propose `config` again from this sampler, whatever its trials say."""
+        self._given_up.add(config.config_id)
+
+    def remaining(self, study: Study, *, but: FrozenTrial | None = None) -> list[SpecConfig]:
+        """Configs nobody has asked, in order; `but` is the asking trial itself.
+
+        Running and waiting trials count as asked, whoever runs them.
+        """
+        taken = {
+            key_of(trial.params or trial.system_attrs.get("fixed_params", {}))
+            for trial in study.get_trials(deepcopy=False)
+            if (but is None or trial.number != but.number)
+            and not (trial.state is TrialState.FAIL and trial.user_attrs.get(MAY_ASK_AGAIN))
+        }
+        return [
+            config
+            for config in self._configs
+            if config.config_id not in self._given_up and key_of(config.params) not in taken
+        ]
+
+    def reseed_rng(self) -> None:
+        """Nothing to do for proposals: each trial has a random state of its own."""
+        self._fallback.reseed_rng()
+
+    def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:  # noqa: ARG002
+        """All knobs of the space; for an enqueued trial none, because its values are fixed."""
+        return {} if "fixed_params" in trial.system_attrs else dict(self._distributions)
+
+    def sample_relative(
+        self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
+        """All parameters of one config that nobody has asked; `off` has no tree parameters.
+
+        Raises:
+            SpaceExhausted: There is none left.
+        """
+        if not search_space:
+            return {}
+        remaining = self.remaining(study, but=trial)
+        if not remaining:
+            raise SpaceExhausted(f"All {len(self._configs)} valid configs have been asked.")
+        return self._choose(study, trial, remaining).params
+
+    def sample_independent(
+        self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
+    ) -> Any:
+        """A random value for a parameter that is no knob of the space."""
+        return self._fallback.sample_independent(study, trial, param_name, param_distribution)
+
+    def _choose(self, study: Study, trial: FrozenTrial, remaining: list[SpecConfig]) -> SpecConfig:
+        if self._stock is None or not self._view_space:
+            return remaining[0]
+        entropy = np.random.SeedSequence((self._seed, trial.number))
+        with quiet_optuna():
+            view = self._view(study, self._stock(int(entropy.generate_state(1)[0])))
+            return self._first_free(view, study, trial, remaining)
+
+    def _first_free(self, view: Study, study: Study, trial: FrozenTrial, remaining: list[SpecConfig]) -> SpecConfig:
+        free = {config.config_id for config in remaining}
+        first: Params | None = None
+        for _ in range(DRAWS):
+            proposal = self._draw(view, study, trial)
+            config = self._by_key.get(key_of(proposal))
+            if config is not None and config.config_id in free:
+                return config
+            first = first or proposal
+        assert first is not None
+        return nearest(first, remaining)
+
+    def _view(self, study: Study, stock: BaseSampler) -> Study:
+        view = optuna.create_study(directions=study.directions, sampler=stock)
+        done = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.PRUNED))
+        view.add_trials([copy for trial in done if (copy := self._copy(trial)) is not None])
+        return view
+
+    def _copy(self, trial: FrozenTrial) -> FrozenTrial | None:
+        params = {name: trial.params.get(name) for name in self._view_space}
+        if not all(value in self._view_space[name].choices for name, value in params.items()):
+            return None
+        return create_trial(
+            state=trial.state,
+            values=trial.values,
+            params=params,
+            distributions=dict(self._view_space),
+            # Constraints and the generation a genetic sampler filed the trial under.
+            system_attrs={name: value for name, value in trial.system_attrs.items() if name != "fixed_params"},
+        )
+
+    def _draw(self, view: Study, study: Study, trial: FrozenTrial) -> dict[str, KnobValue]:
+        asked = view.ask(dict(self._view_space))
+        # A genetic sampler files the trial under a generation, which the next view must know.
+        for name, value in view._storage.get_trial_system_attrs(asked._trial_id).items():
+            study._storage.set_trial_system_attr(trial._trial_id, name, value)
+        view.tell(asked, state=TrialState.FAIL)
+        return {name: value for name, value in asked.params.items() if value is not None}

@@ -1,0 +1,43 @@
+"""Database errors in words: what happened to which database, and the way out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import DatabaseError, InterfaceError
+
+from search.errors import StorageFault
+from search.storage.urls import BUSY_TIMEOUT_S, shown
+
+_WAYS_OUT = (
+    (
+        "database is locked",
+        f"another process has held it for over {BUSY_TIMEOUT_S} s; end that process, or give this study another "
+        "`--storage`",
+    ),
+    ("disk is full", "make room on its disk and run the same command again; what is stored stays"),
+    ("readonly", "make the file and its folder writable, or choose another `--storage`"),
+    ("unable to open", "check that its folder exists and is writable"),
+    ("not a database", "the file is something else; choose another `--storage`"),
+    ("malformed", "the file is damaged; restore a copy, or choose another `--storage`"),
+    ("disk i/o error", "check its disk; a network file system cannot hold an SQLite file in WAL mode"),
+    ("connection", "check that the database server runs and is reachable, then run the same command again"),
+)
+
+
+@contextmanager
+def told_as_storage_fault(url: URL) -> Iterator[None]:
+    """Turn a driver's error into a `StorageFault` with the way out; the cause is kept."""
+    try:
+        yield
+    except (DatabaseError, InterfaceError) as error:
+        raise storage_fault(url, error) from error
+
+
+def storage_fault(url: URL, error: DatabaseError | InterfaceError) -> StorageFault:
+    """The words for one driver error."""
+    said = " ".join(str(error.orig or error).split())
+    way = next((way for sign, way in _WAYS_OUT if sign in said.lower()), "check it, then run the same command again")
+    return StorageFault(f"The database {shown(url)} cannot be used: {said}. What to do: {way}.")

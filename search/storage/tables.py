@@ -1,0 +1,113 @@
+"""The tables. Optuna owns `studies`, `trials` and others in the same database; ours start with `search_`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import JSON, DateTime, ForeignKey, String, Text, TypeDecorator, UniqueConstraint
+from sqlalchemy.engine import Dialect
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
+
+SCHEMA_VERSION = 1
+
+
+class UtcDateTime(TypeDecorator[datetime]):
+    """Aware datetimes in, aware UTC datetimes out; SQLite would drop the zone."""
+
+    impl = DateTime
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
+        """To naive UTC."""
+        return value.astimezone(UTC).replace(tzinfo=None) if value else None
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
+        """From naive UTC."""
+        return value.replace(tzinfo=UTC) if value else None
+
+
+class Base(DeclarativeBase):
+    """Base of our tables."""
+
+    type_annotation_map = {  # noqa: RUF012
+        dict[str, Any]: JSON(none_as_null=True),
+        list[Any]: JSON(none_as_null=True),
+        datetime: UtcDateTime,
+    }
+
+
+class MetaRow(Base):
+    """Facts about our tables, such as their version."""
+
+    __tablename__ = "search_meta"
+
+    key: Mapped[str] = mapped_column(String(64), primary_key=True)
+    value: Mapped[str] = mapped_column(Text)
+
+
+class StudyRow(Base):
+    """One study."""
+
+    __tablename__ = "search_studies"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(String(255), unique=True)
+    kind: Mapped[str] = mapped_column(String(16))
+    spec: Mapped[dict[str, Any]]
+    fingerprint: Mapped[dict[str, Any]]
+    created_at: Mapped[datetime]
+
+
+class LaunchRow(Base):
+    """One server start. `outcome` is NULL while it runs, or when its driver died."""
+
+    __tablename__ = "search_launches"
+    __table_args__ = (UniqueConstraint("study_id", "number"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    study_id: Mapped[int] = mapped_column(ForeignKey("search_studies.id", ondelete="CASCADE"))
+    number: Mapped[int]
+    trial: Mapped[int | None]
+    stage: Mapped[str] = mapped_column(String(16))
+    asked_id: Mapped[str] = mapped_column(String(255))
+    config_id: Mapped[str] = mapped_column(String(255), index=True)
+    asked: Mapped[dict[str, Any]]
+    config: Mapped[dict[str, Any]]
+    started_at: Mapped[datetime]
+    outcome: Mapped[str | None] = mapped_column(String(16))
+    reason: Mapped[str | None] = mapped_column(String(32))
+    evidence: Mapped[dict[str, Any] | None]
+    notes: Mapped[list[Any]]
+    boot_s: Mapped[float | None]
+    duration_s: Mapped[float | None]
+    why: Mapped[str] = mapped_column(Text)
+    folder: Mapped[str] = mapped_column(Text)
+    slot: Mapped[int]
+    effective: Mapped[dict[str, Any] | None]
+    phases: Mapped[list[PhaseRow]] = relationship(order_by="PhaseRow.id", cascade="all, delete-orphan")
+
+
+class PhaseRow(Base):
+    """One repeat of one phase."""
+
+    __tablename__ = "search_phases"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    launch_id: Mapped[int] = mapped_column(ForeignKey("search_launches.id", ondelete="CASCADE"), index=True)
+    concurrency: Mapped[int]
+    repeat: Mapped[int]
+    requests: Mapped[int]
+    output_tokens: Mapped[int]
+    duration_s: Mapped[float]
+    warmup_s: Mapped[float]
+    output_tps: Mapped[float]
+    whole_run_tps: Mapped[float]
+    tpot_ms: Mapped[float]
+    ttft_ms: Mapped[float]
+    accept_length: Mapped[float | None]
+    accept_histogram: Mapped[list[Any]]
+    prompt_tpot_ms: Mapped[list[Any]]
+    window_tps: Mapped[list[Any]]
+    notes: Mapped[list[Any]]
+    extrapolated: Mapped[bool]

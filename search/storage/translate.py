@@ -1,0 +1,130 @@
+"""The one translation between records and rows."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any, cast
+
+from search.config import SpecConfig
+from search.contracts import EffectiveSettings, PhaseResult
+from search.outcomes import Evidence, Note, Outcome, Reason
+from search.storage.records import LaunchRecord, Stage, StudyKind, StudyRecord
+from search.storage.tables import LaunchRow, PhaseRow, StudyRow
+
+
+def study_row(record: StudyRecord) -> StudyRow:
+    """Encode a study."""
+    return StudyRow(
+        name=record.name,
+        kind=record.kind,
+        spec=dict(record.spec),
+        fingerprint=dict(record.fingerprint),
+        created_at=record.created_at,
+    )
+
+
+def study_record(row: StudyRow) -> StudyRecord:
+    """Decode a study."""
+    return StudyRecord(
+        name=row.name,
+        kind=cast("StudyKind", row.kind),
+        spec=row.spec,
+        fingerprint=row.fingerprint,
+        created_at=row.created_at,
+    )
+
+
+def launch_columns(record: LaunchRecord) -> dict[str, Any]:
+    """Encode all of a launch except its phases, which are rows of their own."""
+    return {
+        "number": record.number,
+        "trial": record.trial,
+        "stage": record.stage,
+        "asked_id": record.asked.config_id,
+        "config_id": record.config.config_id,
+        "asked": record.asked.params,
+        "config": record.config.params,
+        "started_at": record.started_at,
+        "outcome": record.outcome.value if record.outcome else None,
+        "reason": record.reason.value if record.reason else None,
+        "evidence": asdict(record.evidence) if record.evidence else None,
+        "notes": [note.value for note in record.notes],
+        "boot_s": record.boot_s,
+        "duration_s": record.duration_s,
+        "why": record.why,
+        "folder": record.folder,
+        "slot": record.slot,
+        "effective": _effective_data(record.effective) if record.effective else None,
+    }
+
+
+def launch_record(row: LaunchRow) -> LaunchRecord:
+    """Decode a launch with its phases."""
+    return LaunchRecord(
+        number=row.number,
+        stage=cast("Stage", row.stage),
+        asked=SpecConfig.from_params(row.asked),
+        config=SpecConfig.from_params(row.config),
+        started_at=row.started_at,
+        trial=row.trial,
+        outcome=Outcome(row.outcome) if row.outcome else None,
+        reason=Reason(row.reason) if row.reason else None,
+        evidence=Evidence(**row.evidence) if row.evidence else None,
+        notes=tuple(Note(note) for note in row.notes),
+        boot_s=row.boot_s,
+        duration_s=row.duration_s,
+        why=row.why,
+        folder=row.folder,
+        slot=row.slot,
+        effective=_effective(row.effective) if row.effective else None,
+        phases=tuple(phase_result(phase) for phase in row.phases),
+    )
+
+
+def phase_row(launch_id: int, result: PhaseResult) -> PhaseRow:
+    """Encode one repeat of a phase."""
+    columns = asdict(result)
+    for name in ("accept_histogram", "prompt_tpot_ms", "window_tps"):
+        columns[name] = list(columns[name])
+    columns["notes"] = [note.value for note in result.notes]
+    return PhaseRow(launch_id=launch_id, **columns)
+
+
+def phase_result(row: PhaseRow) -> PhaseResult:
+    """Decode one repeat of a phase."""
+    return PhaseResult(
+        concurrency=row.concurrency,
+        repeat=row.repeat,
+        requests=row.requests,
+        output_tokens=row.output_tokens,
+        duration_s=row.duration_s,
+        output_tps=row.output_tps,
+        whole_run_tps=row.whole_run_tps,
+        tpot_ms=row.tpot_ms,
+        ttft_ms=row.ttft_ms,
+        accept_length=row.accept_length,
+        accept_histogram=tuple(row.accept_histogram),
+        prompt_tpot_ms=tuple(row.prompt_tpot_ms),
+        window_tps=tuple(row.window_tps),
+        warmup_s=row.warmup_s,
+        notes=tuple(Note(note) for note in row.notes),
+        extrapolated=row.extrapolated,
+    )
+
+
+def _effective_data(settings: EffectiveSettings) -> dict[str, Any]:
+    return {
+        "config": settings.config.params,
+        "release": settings.release,
+        "max_running_requests": settings.max_running_requests,
+        "details": [list(pair) for pair in settings.details],
+    }
+
+
+def _effective(data: dict[str, Any]) -> EffectiveSettings:
+    return EffectiveSettings(
+        config=SpecConfig.from_params(data["config"]),
+        release=data["release"],
+        max_running_requests=data["max_running_requests"],
+        details=tuple((name, value) for name, value in data["details"]),
+    )

@@ -1,0 +1,66 @@
+"""What `--storage` may be: a path, an SQLite URL, or a PostgreSQL URL."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+from search.errors import UsageError
+
+BUSY_TIMEOUT_S = 30
+"""How long one connection waits for another's write before it gives up."""
+
+
+def storage_url(storage: str | Path) -> URL:
+    """The SQLAlchemy URL of a storage given as a path or as a URL.
+
+    `postgresql://` means `postgresql+psycopg://`, the driver of the `postgres` extra.
+
+    Raises:
+        UsageError: The URL is not understood, its folder does not exist, or its driver is missing.
+    """
+    text = str(storage)
+    if "://" not in text:
+        return _checked_file(URL.create("sqlite", database=text))
+    try:
+        url = make_url(text)
+    except ArgumentError as error:
+        raise UsageError(
+            f"`--storage` takes a path, `sqlite:///FILE` or `postgresql://…`, but got {text!r}."
+        ) from error
+    if url.get_backend_name() == "sqlite":
+        return _checked_file(url)
+    if url.get_backend_name() != "postgresql":
+        raise UsageError(
+            f"`--storage` takes a path, `sqlite:///FILE` or `postgresql://…`, but got a URL for {url.drivername}."
+        )
+    url = url.set(drivername="postgresql+psycopg")
+    if find_spec("psycopg") is None:
+        raise UsageError("PostgreSQL needs the driver psycopg. Install it with: pip install 'search[postgres]'.")
+    return url
+
+
+def _checked_file(url: URL) -> URL:
+    if not url.database or url.database == ":memory:":
+        raise UsageError("A study needs a database file, because two libraries open it; `:memory:` cannot be shared.")
+    folder = Path(url.database).resolve().parent
+    if not folder.is_dir():
+        raise UsageError(
+            f"`--storage` must be in a folder that exists, but there is no folder {folder}. Make it first."
+        )
+    return url
+
+
+def engine_options(url: URL) -> dict[str, object]:
+    """Keyword arguments for `sqlalchemy.create_engine` that both libraries use on `url`."""
+    if url.get_backend_name() == "sqlite":
+        return {"connect_args": {"timeout": BUSY_TIMEOUT_S}}
+    return {"pool_pre_ping": True}
+
+
+def shown(url: URL) -> str:
+    """The URL for people: a plain path for SQLite, the password masked otherwise."""
+    return str(url.database) if url.get_backend_name() == "sqlite" else url.render_as_string(hide_password=True)

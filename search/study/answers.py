@@ -1,0 +1,66 @@
+"""Verdicts on the study file's questions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from search.config import SpecConfig
+from search.load import Estimate, separable
+from search.storage import LaunchRecord
+from search.study.judgement import Answer, ConfigResult
+from search.study.spec import QuestionSpec, StudySpec
+from search.study.winners import TIE, rate_at
+
+
+def answers(spec: StudySpec, results: Sequence[ConfigResult], launches: Sequence[LaunchRecord]) -> list[Answer]:
+    """One answer per question, in the order of the study file."""
+    return [_answer(name, question, results, launches) for name, question in spec.questions.items()]
+
+
+def _answer(
+    name: str, question: QuestionSpec, results: Sequence[ConfigResult], launches: Sequence[LaunchRecord]
+) -> Answer:
+    """Supported: faster than each at every load. Refuted: slower than one at some load."""
+    config = SpecConfig.from_id(question.config)
+    verdicts: list[bool | None] = []
+    parts: list[str] = []
+    missing: dict[str, None] = {}
+    for other in map(SpecConfig.from_id, question.against):
+        gains: list[str] = []
+        for load in sorted(question.at):
+            mine, theirs = rate_at(results, config, load), rate_at(results, other, load)
+            if mine is None or theirs is None:
+                missing |= dict.fromkeys(
+                    _why_missing(c, load, launches) for c, r in ((config, mine), (other, theirs)) if r is None
+                )
+                continue
+            faster = _faster(mine, theirs)
+            verdicts.append(faster)
+            doubt = "" if faster is not None else " (not separable)"
+            gains.append(f"{mine.value / theirs.value - 1:+.1%} at C={load}{doubt}")
+        if gains:
+            parts.append(f"{config} against {other}: {', '.join(gains)}")
+    text = "; ".join(parts)
+    if missing:
+        return Answer(name, "not measured", "; ".join(filter(None, ("; ".join(missing), text))) + ".")
+    verdict = "refuted" if False in verdicts else "not separable" if None in verdicts else "supported"
+    return Answer(name, verdict, text + ".")
+
+
+def _faster(mine: Estimate, theirs: Estimate) -> bool | None:
+    """Whether mine is faster; None when they cannot be told apart. Without known doubt 1% decides."""
+    told = separable(mine, theirs)
+    if told is None:
+        told = abs(mine.value / theirs.value - 1) > TIE
+    return mine.value > theirs.value if told else None
+
+
+def _why_missing(config: SpecConfig, load: int, launches: Sequence[LaunchRecord]) -> str:
+    last = next((launch for launch in reversed(launches) if launch.asked == config), None)
+    if last is None:
+        return f"{config} was not launched"
+    if last.config != config:
+        return f"{config} was asked for, but {last.config} ran"
+    if last.reason is not None:
+        return f"{config} ended as {last.outcome} ({last.reason})"
+    return f"{config} has no phase at C={load}"

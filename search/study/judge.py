@@ -1,0 +1,46 @@
+"""What a study's launches say; a pure function of the study file and the launches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from search.outcomes import Outcome
+from search.storage import LaunchRecord
+from search.study.answers import answers
+from search.study.headlines import headlines
+from search.study.judgement import Failure, Judgement
+from search.study.results import config_results, pareto_front
+from search.study.spec import StudySpec
+from search.study.winners import grounded_winners, picks
+
+
+def judge(spec: StudySpec, launches: Sequence[LaunchRecord]) -> Judgement:
+    """Judge finished launches; unfinished ones are left out. Equal launches give equal judgements."""
+    results = config_results(spec, launches)
+    winners, beyond = grounded_winners(spec, results)
+    return Judgement(
+        baselines=tuple(result for result in results if not result.config.speculates),
+        results=tuple(results),
+        front=tuple(pareto_front(results)),
+        winners=tuple(winners),
+        beyond=tuple(beyond),
+        picks=tuple(picks(spec, results, winners)),
+        failures=tuple(_failures(launches)),
+        answers=tuple(answers(spec, results, launches)),
+        headlines=tuple(headlines(results, winners, beyond)),
+    )
+
+
+def _failures(launches: Sequence[LaunchRecord]) -> Iterator[Failure]:
+    for launch in launches:
+        if launch.reason is None or launch.outcome in (None, Outcome.MEASURED, Outcome.GATED):
+            continue
+        yield Failure(
+            launch=launch.number,
+            config=launch.asked,
+            outcome=launch.outcome.value,
+            reason=launch.reason.value,
+            blame=launch.reason.blame.value,
+            root_line=launch.evidence.root_line if launch.evidence else "",
+            log_path=launch.evidence.log_path if launch.evidence else "",
+        )

@@ -1,0 +1,256 @@
+"""One launch from its row to the proof of its stop; phases are stored as they come."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from search.cluster.executor import Executor
+from search.config import SpecConfig
+from search.contracts import Clock, EffectiveSettings, LaunchPaths, PhaseResult, Session, Slot
+from search.errors import LaunchFailed, NotRecorded, SearchError
+from search.load import accept_drift
+from search.outcomes import Evidence, Note, Outcome, Reason
+from search.storage import LaunchRecord, Stage, Store
+from search.study.interrupts import shielded
+from search.study.spec import StudySpec
+
+_log = logging.getLogger(__name__)
+
+NO_GAIN = 1.05
+"""Accept length up to which drafts do not help (NO_DRAFT_GAIN)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """A finished launch.
+
+    Attributes:
+        record: As stored.
+        leftovers: What the stop left behind, one line each; its GPUs must not be used again.
+        interrupted: Ctrl-C was pressed; the record may be a measurement all the same.
+    """
+
+    record: LaunchRecord
+    leftovers: tuple[str, ...] = ()
+    interrupted: bool = False
+
+
+@dataclass(slots=True)
+class _Course:
+    """What is known of a launch while it runs."""
+
+    boot_s: float | None = None
+    effective: EffectiveSettings | None = None
+    phases: list[PhaseResult] = field(default_factory=list)
+    leftovers: tuple[str, ...] = ()
+    gated: bool = False
+    interrupted: bool = False
+
+
+class Launcher:
+    """Launches configs of one study on the first slot of an executor.
+
+    Args:
+        spec: How to measure.
+        study: Name under which launches are stored.
+        executor: Gives the engine.
+        store: Where rows go.
+        clock: Virtual in simulation; moved by what sessions report to have taken.
+        reports: The study's own report folder; `launches/` is made inside it.
+        watch_all: Take every watch phase, not only cheap ones: in a replay all are free.
+    """
+
+    def __init__(
+        self,
+        spec: StudySpec,
+        *,
+        study: str,
+        executor: Executor,
+        store: Store,
+        clock: Clock,
+        reports: Path,
+        watch_all: bool = False,
+    ) -> None:
+        self._spec = spec
+        self._study = study
+        self._executor = executor
+        self._store = store
+        self._clock = clock
+        self._reports = reports
+        self._watch_all = watch_all
+
+    def run(
+        self, config: SpecConfig, *, stage: Stage, why: str, trial: int | None = None, notes: tuple[Note, ...] = ()
+    ) -> Launched:
+        """Launch, measure, stop, store. Failures and Ctrl-C become the record's outcome, not exceptions.
+
+        Args:
+            config: What to launch.
+            stage: Of the study.
+            why: One line for people.
+            trial: Number of the Optuna trial it belongs to.
+            notes: What is known before, such as UNSTABLE on a retry.
+
+        Raises:
+            SearchError: Storage cannot be written, or another fault that is no outcome of a launch.
+        """
+        slot = self._executor.slots[0]
+        record = self._store.begin_launch(
+            self._study, lambda number: self._planned(number, config, stage, why, trial, slot)
+        )
+        paths = LaunchPaths(self._reports / record.folder)
+        started = self._clock.monotonic()
+        course = _Course()
+        failure: LaunchFailed | None = None
+        try:
+            paths.root.mkdir(parents=True, exist_ok=True)
+            with self._session(config, slot, paths, course) as session:
+                self._measure(session, record.number, course)
+        except LaunchFailed as error:
+            failure = error
+            # A played launch tells what its failing would have taken; a real clock has moved by itself.
+            self._clock.spend(float(getattr(error, "spent_s", 0.0)))
+        except KeyboardInterrupt:
+            course.interrupted = True
+            failure = LaunchFailed(Reason.STOPPED, Evidence("interrupted by the user"))
+        except NotRecorded as error:
+            failure = LaunchFailed(Reason.TOOL_ERROR, Evidence(str(error)))
+        except SearchError:
+            raise
+        except Exception as error:  # noqa: BLE001
+            # Ours to fix, yet no reason to lose the night: this launch is lost, loudly.
+            _log.exception("launch %d of %s broke in our own code", record.number, self._study)
+            failure = LaunchFailed(Reason.TOOL_ERROR, Evidence(f"{type(error).__name__}: {error}"))
+        with shielded() as shield:
+            record = self._finished(record, course, failure, notes, self._clock.monotonic() - started)
+            self._store.finish_launch(self._study, record)
+        return Launched(record, course.leftovers, course.interrupted or shield.pressed)
+
+    def _planned(
+        self, number: int, config: SpecConfig, stage: Stage, why: str, trial: int | None, slot: Slot
+    ) -> LaunchRecord:
+        name = re.sub(r"[^A-Za-z0-9._+=-]", "_", config.config_id)
+        return LaunchRecord(
+            number=number,
+            stage=stage,
+            asked=config,
+            config=config,
+            started_at=self._clock.now(),
+            trial=trial,
+            why=why,
+            folder=f"launches/{number:04d}-{name}",
+            slot=slot.index,
+        )
+
+    @contextmanager
+    def _session(self, config: SpecConfig, slot: Slot, paths: LaunchPaths, course: _Course) -> Iterator[Session]:
+        """A session whose end is proven, whatever happens and however often Ctrl-C is pressed."""
+        session = self._executor.engine(slot).launch(config, slot=slot, paths=paths)
+        try:
+            course.boot_s, course.effective = session.boot_s, session.effective
+            self._clock.spend(session.boot_s)
+            yield session
+        finally:
+            with shielded() as shield:
+                try:
+                    report = session.close()
+                except LaunchFailed:
+                    # The worker is gone, and whoever lends its GPUs next waits for its server to be gone too.
+                    raise
+                except Exception as error:
+                    course.leftovers = (f"the stop could not be proven: {type(error).__name__}: {error}",)
+                    raise
+                self._clock.spend(report.duration_s)
+                if not report.clean:
+                    course.leftovers = report.leftovers or ("the stop was not clean, and nothing says why",)
+            course.interrupted |= shield.pressed
+
+    def _measure(self, session: Session, number: int, course: _Course) -> None:
+        """Objective phases interleaved, so that a drift of the host meets both; then cheap watch phases."""
+        latency, throughput = self._spec.objectives.latency, self._spec.objectives.throughput
+        for repeat in range(1, self._spec.measure.repeats + 1):
+            for concurrency in (latency, throughput):
+                if concurrency == throughput and course.gated:
+                    continue
+                try:
+                    self._phase(session, number, course, concurrency, repeat)
+                except NotRecorded:
+                    if concurrency == latency:
+                        raise
+                    course.gated = True
+        for concurrency in self._spec.loads:
+            if concurrency in (latency, throughput):
+                continue
+            if not self._watch_all and not self._is_cheap(concurrency, course):
+                continue
+            for repeat in range(1, self._spec.measure.watch_repeats + 1):
+                try:
+                    self._phase(session, number, course, concurrency, repeat)
+                except NotRecorded:
+                    break
+
+    def _phase(self, session: Session, number: int, course: _Course, concurrency: int, repeat: int) -> None:
+        warm = any(result.concurrency == concurrency for result in course.phases)
+        result = session.measure(self._spec.measure.phase(concurrency, warm=warm), repeat)
+        with shielded() as shield:
+            self._clock.spend(result.warmup_s + result.duration_s)
+            self._store.add_phase(self._study, number, result)
+            course.phases.append(result)
+        if shield.pressed:
+            raise KeyboardInterrupt
+
+    def _is_cheap(self, concurrency: int, course: _Course) -> bool:
+        """Whether a watch phase should take no longer than the boot did, at the throughput just seen.
+
+        Throughput between measured loads is taken from the nearest one, scaled down (never up)
+        in proportion to the concurrency.
+        """
+        near = min(
+            course.phases,
+            key=lambda result: max(concurrency, result.concurrency) / min(concurrency, result.concurrency),
+        )
+        rate = near.output_tps * min(1.0, concurrency / near.concurrency)
+        phase = self._spec.measure.phase(concurrency, warm=False)
+        return phase.requests * phase.output_tokens <= rate * (course.boot_s or 0.0)
+
+    def _finished(
+        self,
+        record: LaunchRecord,
+        course: _Course,
+        failure: LaunchFailed | None,
+        notes: tuple[Note, ...],
+        duration_s: float,
+    ) -> LaunchRecord:
+        ran = course.effective.config if course.effective else record.asked
+        found = {*notes, *(note for phase in course.phases for note in phase.notes), *self._notes(course)}
+        if ran.config_id != record.asked.config_id:
+            found.add(Note.EFFECTIVE_DIFFERS)
+        if failure:
+            # Two attempts that fail do not differ.
+            found.discard(Note.UNSTABLE)
+        outcome = failure.reason.outcome if failure else Outcome.GATED if course.gated else Outcome.MEASURED
+        return replace(
+            record,
+            config=ran,
+            outcome=outcome,
+            reason=failure.reason if failure else None,
+            evidence=failure.evidence if failure else None,
+            notes=tuple(note for note in Note if note in found),
+            boot_s=course.boot_s,
+            duration_s=duration_s,
+            effective=course.effective,
+            phases=tuple(course.phases),
+        )
+
+    def _notes(self, course: _Course) -> Iterator[Note]:
+        latency = self._spec.objectives.latency
+        low = [result for result in course.phases if result.concurrency == latency]
+        if any(accept_drift(first, loaded) for first in low[:1] for loaded in course.phases if loaded not in low):
+            yield Note.ACCEPT_DRIFT
+        if any(result.accept_length is not None and result.accept_length <= NO_GAIN for result in low):
+            yield Note.NO_DRAFT_GAIN

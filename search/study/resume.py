@@ -1,0 +1,194 @@
+"""Creates a study, or continues one: refuses to mix unlike measurements, closes what a dead run left open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import optuna
+from optuna.storages import BaseStorage
+from optuna.study import Study, StudyDirection
+
+from search.config import CORE_KNOBS, SpecConfig
+from search.contracts import Clock
+from search.errors import UsageError
+from search.outcomes import Evidence, Outcome, Reason
+from search.samplers import FiniteSpaceSampler
+from search.server.masking import MASK, is_secret_name
+from search.storage import LaunchRecord, Store, StudyKind, StudyRecord, quiet_optuna
+from search.study.fingerprint import differences
+from search.study.owner import OWNER, lives
+from search.study.spec import StudySpec
+from search.study.trials import Trials
+
+SPACE = "space"
+"""User attribute of an Optuna study: the ids of all valid configs it was made for."""
+
+
+def open_study(
+    spec: StudySpec,
+    *,
+    name: str,
+    kind: StudyKind,
+    configs: Sequence[SpecConfig],
+    fingerprint: Mapping[str, str],
+    store: Store,
+    storage: BaseStorage,
+    sampler: FiniteSpaceSampler,
+    clock: Clock,
+) -> Study:
+    """Create the study, or load it after checking that it is the same one.
+
+    Raises:
+        UsageError: It was measured under other conditions or over another space; each difference
+            is listed, with the ways out. Nothing is changed then.
+    """
+    record = StudyRecord(name, kind, stored_spec(spec), dict(fingerprint), clock.now())
+    known = store.study(name)
+    if known is not None and known.kind != kind:
+        raise UsageError(
+            f"Study {name!r} is stored as {known.kind}, and a {kind} run cannot continue it. {_ways_out()}"
+        )
+    ids = sorted(config.config_id for config in configs)
+    with quiet_optuna():
+        existing = {summary.study_name for summary in optuna.get_all_study_summaries(storage, include_best_trial=False)}
+        if name not in existing:
+            study = optuna.create_study(
+                study_name=name,
+                storage=storage,
+                directions=[StudyDirection[word.upper()] for word in spec.directions],
+                sampler=sampler,
+            )
+        else:
+            study = optuna.load_study(study_name=name, storage=storage, sampler=sampler)
+            _check_directions(study, spec)
+            if _holds_measurements(study, store.launches(name)):
+                _check_conditions(name, known, fingerprint)
+                _check_space(name, study.user_attrs.get(SPACE, ids), ids)
+        if study.user_attrs.get(SPACE) != ids:
+            study.set_user_attr(SPACE, ids)
+        study.set_metric_names(list(spec.objective_names))
+    store.save_study(record)
+    return study
+
+
+def stored_spec(spec: StudySpec) -> dict[str, object]:
+    """The study file as data for the database, values of secret variables masked."""
+    data = spec.model_dump(mode="json")
+    data["engine"]["env"] = {
+        name: MASK if is_secret_name(name) else value for name, value in data["engine"]["env"].items()
+    }
+    data["engine"]["server_args"] = {
+        name: MASK if is_secret_name(name) else value for name, value in data["engine"]["server_args"].items()
+    }
+    return data
+
+
+def settle(
+    trials: Trials,
+    *,
+    name: str,
+    store: Store,
+    is_live: Callable[[str], bool] = lives,
+) -> tuple[LaunchRecord, ...]:
+    """Close trials and launches that no live process runs.
+
+    A trial whose last launch is finished ends as that launch did; any other ends as FAIL, and its
+    config may be asked again. Phases of a cut launch stay readable.
+
+    Returns:
+        All launches of the study, as they are now.
+    """
+    launches = store.launches(name)
+    running = trials.running()
+    live = {trial.number for trial in running if is_live(str(trial.user_attrs.get(OWNER, "")))}
+    launches = tuple(_closed(launch, name, store) if _is_cut(launch, live) else launch for launch in launches)
+    for frozen in running:
+        if frozen.number in live:
+            continue
+        last = next((launch for launch in reversed(launches) if launch.trial == frozen.number), None)
+        trial = trials.reopen(frozen)
+        if last is not None and last.outcome is not None:
+            trials.end(trial, last, launches)
+        else:
+            trials.abandon(trial, reason=Reason.STOPPED.value)
+    return launches
+
+
+def _is_cut(launch: LaunchRecord, live_trials: set[int]) -> bool:
+    return launch.outcome is None and launch.trial not in live_trials
+
+
+def _closed(launch: LaunchRecord, name: str, store: Store) -> LaunchRecord:
+    closed = replace(
+        launch,
+        outcome=Outcome.INTERRUPTED,
+        reason=Reason.STOPPED,
+        evidence=Evidence("its driver ended without finishing it"),
+    )
+    store.finish_launch(name, closed)
+    return closed
+
+
+def _holds_measurements(study: Study, launches: Iterable[LaunchRecord]) -> bool:
+    """Whether anything was learned that a change of conditions would make incomparable."""
+    complete = optuna.trial.TrialState.COMPLETE
+    return any(launch.phases for launch in launches) or bool(study.get_trials(deepcopy=False, states=(complete,)))
+
+
+def _check_directions(study: Study, spec: StudySpec) -> None:
+    # Optuna itself ignores changed directions when it loads a study.
+    stored = tuple(direction.name.lower() for direction in study.directions)
+    if stored != spec.directions:
+        raise UsageError(
+            f"Study {study.study_name!r} was made with directions {', '.join(stored)}, but this program needs "
+            f"{', '.join(spec.directions)}. {_ways_out()}"
+        )
+
+
+def _check_conditions(name: str, known: StudyRecord | None, now: Mapping[str, str]) -> None:
+    if known is None:
+        raise UsageError(
+            f"Study {name!r} holds trials of Optuna, but nothing tells how they were measured. {_ways_out()}"
+        )
+    if lines := differences(known.fingerprint, now):
+        raise UsageError(
+            f"Study {name!r} was measured under other conditions, and new launches could not be compared with it:\n"
+            + "".join(f"  {line}\n" for line in lines)
+            + _ways_out()
+        )
+
+
+def _check_space(name: str, stored: Sequence[str], now: Sequence[str]) -> None:
+    if list(stored) == list(now):
+        return
+    before, after = (_values([SpecConfig.from_id(config_id) for config_id in ids]) for ids in (stored, now))
+    lines = differences(before, after)
+    for word, ids in (("gone", set(stored) - set(now)), ("new", set(now) - set(stored))):
+        if ids:
+            shown = ", ".join(sorted(ids)[:5])
+            lines.append(f"{word}: {shown}{f' and {len(ids) - 5} more' if len(ids) > 5 else ''}")
+    raise UsageError(
+        f"Study {name!r} was made for another space ({len(stored)} valid configs, now {len(now)}), and Optuna cannot "
+        "change the choices of a study:\n" + "".join(f"  {line}\n" for line in lines) + _ways_out()
+    )
+
+
+def _values(configs: Sequence[SpecConfig]) -> dict[str, str]:
+    """The values of each knob, such as `topk` to `1, 2, 4`."""
+    found: dict[str, set[str | int | bool]] = {}
+    for config in configs:
+        for knob, value in config.params.items():
+            found.setdefault(knob, set()).add(value)
+    order = [knob for knob in CORE_KNOBS if knob in found] + sorted(found.keys() - set(CORE_KNOBS))
+    return {
+        knob: ", ".join(map(str, sorted(found[knob], key=lambda value: (isinstance(value, str), value))))
+        for knob in order
+    }
+
+
+def _ways_out() -> str:
+    return (
+        "Ways out: put the old study file back; or start anew with another `--storage` or another name under `study:`. "
+        "An old study can be kept as a recording with `python -m search record`."
+    )

@@ -1,0 +1,190 @@
+"""Optuna's side of a study: asks trials, ends them, files what silently ran otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import Any
+
+from optuna.study import Study
+from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
+
+from search.config import SpecConfig
+from search.outcomes import Note, Outcome
+from search.samplers.finite import MAY_ASK_AGAIN, FiniteSpaceSampler
+from search.storage import LaunchRecord, StudyKind
+from search.study.budget import is_static_fault
+from search.study.owner import OWNER, this_process
+from search.study.spec import StudySpec
+
+CONSTRAINT = "launch"
+WORSE = 0.10
+"""A failed config is told as no better than the baseline worsened by this share."""
+
+
+def objective_values(launch: LaunchRecord, spec: StudySpec) -> tuple[float, float]:
+    """Both objectives of a measured launch, means over its repeats: milliseconds per token, tokens per second."""
+    return (
+        fmean(repeat.tpot_ms for repeat in launch.repeats(spec.objectives.latency)),
+        fmean(repeat.output_tps for repeat in launch.repeats(spec.objectives.throughput)),
+    )
+
+
+def failed_values(launches: Sequence[LaunchRecord], spec: StudySpec) -> tuple[float, float] | None:
+    """Finite values for a failed config: no better than the worst seen and the worsened baseline.
+
+    None while no baseline is measured: there is nothing to be worse than.
+    """
+    seen = [
+        (launch.config.speculates, *objective_values(launch, spec))
+        for launch in launches
+        if launch.outcome is Outcome.MEASURED
+    ]
+    baselines = [values for values in seen if not values[0]]
+    if not baselines:
+        return None
+    worst_tpot = max([tpot for _, tpot, _ in seen] + [(1 + WORSE) * tpot for _, tpot, _ in baselines])
+    worst_tps = min([tps for _, _, tps in seen] + [(1 - WORSE) * tps for _, _, tps in baselines])
+    return worst_tpot, worst_tps
+
+
+class Trials:
+    """Asks and ends trials of one study.
+
+    Args:
+        study: Optuna's, with `sampler` as its sampler.
+        sampler: Over the valid configs.
+        spec: Names the objectives.
+        kind: For people, as a user attribute.
+    """
+
+    def __init__(self, study: Study, sampler: FiniteSpaceSampler, spec: StudySpec, kind: StudyKind) -> None:
+        self._study = study
+        self._sampler = sampler
+        self._spec = spec
+        self._kind = kind
+
+    def ask(self, config: SpecConfig | None, *, stage: str) -> tuple[Trial, SpecConfig]:
+        """Open a trial: for `config`, or for what the sampler proposes without one.
+
+        Raises:
+            SpaceExhausted: The sampler has nothing left to propose.
+        """
+        if config is not None:
+            self._study.enqueue_trial(dict(config.params), user_attrs={OWNER: this_process()})
+        trial = self._study.ask()
+        trial.set_user_attr(OWNER, this_process())
+        if config is None:
+            config = SpecConfig.from_params(trial.relative_params)
+        for name in config.params:
+            trial.suggest_categorical(name, self._sampler.distributions[name].choices)
+        for key, value in (("config_id", config.config_id), ("stage", stage), ("kind", self._kind)):
+            trial.set_user_attr(key, value)
+        return trial, config
+
+    def is_taken(self, config: SpecConfig) -> bool:
+        """Whether a trial of `config` has ended for good, runs, or waits."""
+        return config.config_id not in {free.config_id for free in self._sampler.remaining(self._study)}
+
+    def nothing_left(self) -> bool:
+        """Whether every valid config is taken."""
+        return not self._sampler.remaining(self._study)
+
+    def end(self, trial: Trial, launch: LaunchRecord, launches: Sequence[LaunchRecord]) -> None:
+        """End a trial as its last launch ended.
+
+        Args:
+            trial: A running trial.
+            launch: Its last launch.
+            launches: All launches of the study, for the values of a failure.
+        """
+        for key, value in self._attributes(launch).items():
+            trial.set_user_attr(key, value)
+        values: tuple[float, float] | None = None
+        if Note.EFFECTIVE_DIFFERS in launch.notes and launch.outcome is Outcome.MEASURED:
+            self._fail(trial, again=False)
+            self._file_under_what_ran(launch)
+            return
+        if launch.outcome is Outcome.MEASURED:
+            values = objective_values(launch, self._spec)
+        elif launch.outcome is not None and launch.outcome.blames_config and not is_static_fault(launch):
+            values = failed_values(launches, self._spec)
+            if values is None:
+                self._fail(trial, again=False)
+                return
+        if values is not None:
+            # Before tell: afterwards a constraint cannot be set.
+            trial.set_constraint(CONSTRAINT, 0.0 if launch.outcome is Outcome.MEASURED else 1.0)
+            self._study.tell(trial, list(values))
+        elif launch.outcome is Outcome.GATED:
+            self._study.tell(trial, state=TrialState.PRUNED)
+        else:
+            self._fail(trial, again=True)
+
+    def abandon(self, trial: Trial, *, reason: str) -> None:
+        """End a trial without a verdict; its config may be asked again."""
+        trial.set_user_attr("outcome", Outcome.INTERRUPTED.value)
+        trial.set_user_attr("reason", reason)
+        self._fail(trial, again=True)
+
+    def running(self, *, owner: str | None = None) -> list[FrozenTrial]:
+        """Running and waiting trials, of one owner or of all."""
+        trials = self._study.get_trials(deepcopy=False, states=(TrialState.RUNNING, TrialState.WAITING))
+        return [trial for trial in trials if owner is None or trial.user_attrs.get(OWNER) == owner]
+
+    def reopen(self, trial: FrozenTrial) -> Trial:
+        """A handle on a trial that some process left running, or waiting to run."""
+        if trial.state is TrialState.WAITING:
+            self._study._storage.set_trial_state_values(trial._trial_id, TrialState.RUNNING)
+        return Trial(self._study, trial._trial_id)
+
+    def _fail(self, trial: Trial, *, again: bool) -> None:
+        trial.set_user_attr(MAY_ASK_AGAIN, again)
+        self._study.tell(trial, state=TrialState.FAIL)
+
+    def _file_under_what_ran(self, launch: LaunchRecord) -> None:
+        """Add the measurement as a trial of the config that ran, unless that has one or is outside the space."""
+        space = self._sampler.distributions
+        params = launch.config.params
+        measured = {
+            trial.user_attrs.get("config_id")
+            for trial in self._study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+            if trial.user_attrs.get("feasible")
+        }
+        inside = all(name in space and value in space[name].choices for name, value in params.items())
+        if launch.config.config_id in measured or not inside:
+            return
+        self._study.add_trial(
+            create_trial(
+                state=TrialState.COMPLETE,
+                values=list(objective_values(launch, self._spec)),
+                params=params,
+                distributions={name: space[name] for name in params},
+                user_attrs={
+                    **self._attributes(launch),
+                    "config_id": launch.config.config_id,
+                    "stage": launch.stage,
+                    "kind": self._kind,
+                    "feasible": True,
+                },
+                constraints={CONSTRAINT: 0.0},
+            )
+        )
+
+    def _attributes(self, launch: LaunchRecord) -> Mapping[str, Any]:
+        """What people read in Optuna's own dashboard."""
+        low, high = self._spec.objectives.latency, self._spec.objectives.throughput
+        values: dict[str, Any] = {
+            "launch": launch.number,
+            "outcome": launch.outcome.value if launch.outcome else None,
+            "reason": launch.reason.value if launch.reason else None,
+            "feasible": launch.outcome is Outcome.MEASURED and Note.EFFECTIVE_DIFFERS not in launch.notes,
+            "notes": [note.value for note in launch.notes],
+        }
+        if repeats := launch.repeats(low):
+            values[f"c{low}_output_tps"] = 1000 / fmean(repeat.tpot_ms for repeat in repeats)
+        for concurrency in (low, high):
+            accepts = [r.accept_length for r in launch.repeats(concurrency) if r.accept_length is not None]
+            if accepts:
+                values[f"accept_c{concurrency}"] = fmean(accepts)
+        return values

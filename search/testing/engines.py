@@ -1,0 +1,149 @@
+"""A scripted engine: says what each launch does, counts what was asked, needs no GPU and no time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+from search.config import SpecConfig
+from search.contracts import EffectiveSettings, LaunchPaths, Phase, PhaseResult, Slot, StopReport
+from search.errors import NotRecorded
+from search.outcomes import Note
+
+CLEAN = StopReport(clean=True, duration_s=5.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """How fast a scripted server is.
+
+    Attributes:
+        rates: Output tokens per second by concurrency.
+        accept: Accept length by concurrency, or one for all; None without speculation.
+    """
+
+    rates: Mapping[int, float]
+    accept: float | Mapping[int, float] | None = None
+
+    def accept_at(self, concurrency: int) -> float | None:
+        """Accept length at one concurrency."""
+        return self.accept.get(concurrency) if isinstance(self.accept, Mapping) else self.accept
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """What one launch does.
+
+    Attributes:
+        speed: What phases measure; a concurrency without a rate raises `NotRecorded`.
+        launch_error: Raised instead of becoming ready.
+        phase_error: Raised in place of a phase, by concurrency.
+        runs: The config that really runs; None for the one that was asked.
+        stop: What closing reports.
+        on_close: Called while closing, such as to press Ctrl-C then.
+    """
+
+    speed: Speed = Speed({1: 100.0, 100: 1000.0})
+    boot_s: float = 60.0
+    launch_error: BaseException | None = None
+    phase_error: Mapping[int, BaseException] = field(default_factory=dict)
+    runs: SpecConfig | None = None
+    stop: StopReport = CLEAN
+    notes: tuple[Note, ...] = ()
+    on_close: Callable[[], None] | None = None
+
+
+class ScriptedEngine:
+    """An engine whose launches follow a script.
+
+    Args:
+        script: What a config does, given the config and how often it was launched before.
+
+    Attributes:
+        launched: Ids of all configs that were launched, in order.
+        phases: Concurrency and repeat of all phases that were asked, in order.
+        open: Sessions that were not closed.
+    """
+
+    def __init__(self, script: Callable[[SpecConfig, int], Script]) -> None:
+        self._script = script
+        self.launched: list[str] = []
+        self.phases: list[tuple[int, int]] = []
+        self.open = 0
+
+    @classmethod
+    def table(cls, speeds: Mapping[str, Speed], *, boot_s: float = 60.0) -> ScriptedEngine:
+        """An engine that always gives the same numbers, by config id."""
+        return cls(lambda config, _: Script(speeds[config.config_id], boot_s=boot_s))
+
+    @classmethod
+    def sequences(cls, scripts: Mapping[str, Sequence[Script]], *, otherwise: Script) -> ScriptedEngine:
+        """An engine that goes through a list of scripts per config id, then stays at `otherwise`."""
+
+        def script(config: SpecConfig, before: int) -> Script:
+            mine = scripts.get(config.config_id, ())
+            return mine[before] if before < len(mine) else otherwise
+
+        return cls(script)
+
+    def launch(self, config: SpecConfig, *, slot: Slot, paths: LaunchPaths) -> ScriptedSession:  # noqa: ARG002
+        """See `Engine`."""
+        script = self._script(config, self.launched.count(config.config_id))
+        self.launched.append(config.config_id)
+        if script.launch_error is not None:
+            raise script.launch_error
+        self.open += 1
+        return ScriptedSession(self, script, script.runs or config)
+
+
+class ScriptedSession:
+    """See `Session`."""
+
+    def __init__(self, engine: ScriptedEngine, script: Script, runs: SpecConfig) -> None:
+        self._engine = engine
+        self._script = script
+        self._closed = False
+        self.effective = EffectiveSettings(runs, release="scripted")
+        self.boot_s = script.boot_s
+
+    def measure(self, phase: Phase, repeat: int) -> PhaseResult:
+        """See `Session`; two requests' worth of samples, all alike."""
+        self._engine.phases.append((phase.concurrency, repeat))
+        if (error := self._script.phase_error.get(phase.concurrency)) is not None:
+            raise error
+        rate = self._script.speed.rates.get(phase.concurrency)
+        if rate is None:
+            raise NotRecorded(f"The script has no rate at concurrency {phase.concurrency}.")
+        tokens = phase.requests * phase.output_tokens
+        return PhaseResult(
+            concurrency=phase.concurrency,
+            repeat=repeat,
+            requests=phase.requests,
+            output_tokens=tokens,
+            duration_s=tokens / rate,
+            output_tps=rate,
+            whole_run_tps=rate,
+            tpot_ms=1000 * phase.concurrency / rate,
+            ttft_ms=50.0,
+            accept_length=self._script.speed.accept_at(phase.concurrency),
+            notes=self._script.notes,
+        )
+
+    def close(self) -> StopReport:
+        """See `Session`."""
+        if not self._closed:
+            self._closed = True
+            if self._script.on_close is not None:
+                self._script.on_close()
+            self._engine.open -= 1
+        return self._script.stop
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,151 @@
+"""A small study, a scripted engine, a virtual clock and a database in a temporary folder."""
+
+import shutil
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import optuna
+import pytest
+
+from search.cluster.executor import InlineExecutor
+from search.config import SpecConfig
+from search.contracts import VirtualClock
+from search.errors import SearchError
+from search.space import Space
+from search.storage import Store, optuna_storage
+from search.study.fingerprint import fingerprint
+from search.study.loop import run_study
+from search.study.study_file import parse_study
+
+STUDY = """\
+study: lab
+model:
+  target: /models/target
+  draft: /models/draft
+  algorithm: EAGLE3
+hardware:
+  gpus: 1
+  kind: H200
+  sm: 90
+  memory_gib: 141
+  links: nvlink
+engine:
+  release: 0.5.11
+space:
+  spec_version: [v1, v2]
+  topk: [1, 2]
+  num_steps: [1, 2, 3]
+  num_draft_tokens: [tree]
+objectives: {latency: 1, throughput: 100}
+watch: [30]
+known: [v2-k1-s2-d3]
+budget: {launches: 40, hours: 100, failures_in_a_row: 3}
+sampler: random
+"""
+
+CONFIGS = ("off", "v1-k1-s1-d2", "v1-k1-s2-d3", "v1-k2-s2-d7", "v2-k1-s1-d2", "v2-k1-s2-d3", "v2-k1-s3-d4")
+
+
+@dataclass
+class Heard:
+    """A listener that remembers."""
+
+    starts: list = field(default_factory=list)
+    launching_: list = field(default_factory=list)
+    launches: list = field(default_factory=list)
+    endings: list = field(default_factory=list)
+    judgement: object = None
+
+    def started(self, start):
+        self.starts.append(start)
+
+    def launching(self, launch):
+        self.launching_.append(launch)
+
+    def launched(self, launch, judgement):
+        self.launches.append(launch)
+        self.judgement = judgement
+
+    def ended(self, ending, judgement):
+        self.endings.append(ending)
+        self.judgement = judgement
+
+
+@dataclass
+class Lab:
+    """Runs the small study again and again on one database."""
+
+    folder: Path
+    text: str = STUDY
+    configs: tuple = CONFIGS
+
+    def run(self, engine, *, text=None, configs=None, **options):
+        """One run; returns what was heard, with the error in it if one ended the run."""
+        spec = parse_study(text or self.text, name="lab.yaml")
+        clock = VirtualClock(datetime(2026, 1, 1, tzinfo=UTC))
+        heard = Heard()
+        heard.error = None
+        with Store(self.folder / "trials.db") as store:
+            storage = optuna_storage(self.folder / "trials.db")
+            try:
+                heard.ending = run_study(
+                    spec,
+                    name="lab",
+                    kind="measured",
+                    space=Space.recorded(map(SpecConfig.from_id, configs or self.configs)),
+                    fingerprint=fingerprint(spec, kind="measured"),
+                    executor=InlineExecutor(engine),
+                    store=store,
+                    storage=storage,
+                    listener=heard,
+                    clock=clock,
+                    reports=self.folder / "reports",
+                    resume_command="python -m search.run --study lab",
+                    **options,
+                )
+            except SearchError as error:
+                heard.error = error
+            finally:
+                storage.remove_session()
+                storage.engine.dispose()
+        heard.hours = clock.monotonic() / 3600
+        return heard
+
+    def trials(self):
+        storage = optuna_storage(self.folder / "trials.db")
+        study = optuna.load_study(study_name="lab", storage=storage)
+        trials = study.get_trials()
+        storage.remove_session()
+        storage.engine.dispose()
+        return trials
+
+    def trial(self, config_id):
+        (found,) = [trial for trial in self.trials() if trial.user_attrs.get("config_id") == config_id]
+        return found
+
+    def launches(self):
+        with Store(self.folder / "trials.db") as store:
+            return store.launches("lab")
+
+
+@pytest.fixture(scope="session")
+def empty_database(tmp_path_factory):
+    """Both libraries' tables, made once: Optuna takes a while over them."""
+    path = tmp_path_factory.mktemp("empty") / "trials.db"
+    Store(path).close()
+    storage = optuna_storage(path)
+    storage.remove_session()
+    storage.engine.dispose()
+    return path
+
+
+@pytest.fixture
+def lab(tmp_path, empty_database):
+    shutil.copy(empty_database, tmp_path / "trials.db")
+    return Lab(tmp_path)
+
+
+@pytest.fixture
+def study_text():
+    return STUDY

@@ -1,0 +1,88 @@
+"""Mistakes in a study file become one line each, with the line they stand in."""
+
+import pytest
+
+from search.config import SpecConfig
+from search.errors import UsageError
+from search.study.study_file import find_study, load_study, parse_study
+
+
+def mistake(text):
+    with pytest.raises(UsageError) as caught:
+        parse_study(text, name="lab.yaml")
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("study: lab\n", "", "lab.yaml:1: `study`: is required, but missing."),
+        ("budget:", "budgte:", "lab.yaml:22: `budgte`: is not a key of a study file; did you mean `budget`?"),
+        ("  sm: 90", "  sm: ninety", "lab.yaml:9: `hardware.sm`: input should be a valid integer, but found 'ninety' (str)."),
+        ("  topk: [1, 2]", "  topk: [1, two]", "lab.yaml:16: `space.topk.1`: input should be a valid integer, but found 'two' (str)."),
+        ("  topk: [1, 2]", "  topk: []", "lab.yaml:16: `space.topk`: "),
+        ("  links: nvlink", "  links: cable", "lab.yaml:11: `hardware.links`: input should be 'pcie' or 'nvlink', but found 'cable' (str)."),
+        ("known: [v2-k1-s2-d3]", "known: [v2-k9]", "lab.yaml:21: `known.0`: A config id reads like"),
+        ("latency: 1, throughput: 100", "latency: 100, throughput: 1", "lab.yaml:19: `objectives`: `latency < throughput` must hold, but got 100 and 1"),
+        ("launches: 40", "launches: 0", "lab.yaml:22: `budget.launches`: input should be greater than or equal to 1, but found 0 (int)."),
+        ("watch: [30]", "watch: [30]\nwatch: [40]", "lab.yaml:21: `watch`: is given twice."),
+        ("watch: [30]", "watch: [300]", "`engine.max_running_requests` must admit every measured concurrency"),
+        ("  release: 0.5.11", "  release: 0.5.11\n  server_args: {--tp: 2}", "lab.yaml:14: `engine.server_args.--tp"),
+        ("  gpus: 1", "  gpus: [1", "lab.yaml:8: not YAML: "),
+    ],
+)  # fmt: skip
+def test_mistake_is_one_line_with_its_place(study_text, old, new, said):
+    assert old in study_text
+    text = mistake(study_text.replace(old, new))
+    assert said in text
+    assert text.startswith("lab.yaml:") and "\n" not in text and "pydantic" not in text
+
+
+def test_two_mistakes_are_two_lines_in_the_order_of_the_file(study_text):
+    text = mistake(study_text.replace("sm: 90", "sm: x").replace("sampler: random", "sampler: magic"))
+    assert [line.split(":")[1] for line in text.splitlines()] == ["9", "23"]
+
+
+@pytest.mark.parametrize("text", ["", "just words", "- a\n- list\n", "study: [unclosed", "\t"])
+def test_text_that_is_no_mapping_is_refused_in_one_line(text):
+    said = mistake(text)
+    assert said.startswith("lab.yaml:") and "\n" not in said
+
+
+def test_yaml_cannot_run_code(study_text):
+    said = mistake(study_text + "title: !!python/object/apply:os.system ['true']\n")
+    assert "not YAML" in said
+
+
+def test_bare_off_is_the_word(study_text):
+    spec = parse_study(study_text.replace("[v2-k1-s2-d3]", "[off, v2-k1-s2-d3]"), name="x")
+    assert spec.known_configs == (SpecConfig("off"), SpecConfig("v2", 1, 2, 3))
+
+
+def test_questions_configs_are_launched_too(study_text):
+    spec = parse_study(study_text + "questions: {q: {config: v1-k1-s2-d3, against: [off], at: [1]}}\n", name="x")
+    assert [config.config_id for config in spec.known_configs] == ["v2-k1-s2-d3", "v1-k1-s2-d3", "off"]
+
+
+def test_unknown_study_lists_the_known_ones_and_the_nearest(tmp_path, study_text):
+    (tmp_path / "spaces").mkdir()
+    (tmp_path / "spaces" / "labor.yaml").write_text(study_text)
+    with pytest.raises(UsageError, match=r"no study named 'labour'. Did you mean labor\? Known studies: .*labor"):
+        find_study("labour", here=tmp_path)
+    assert load_study(find_study("labor", here=tmp_path)).study == "lab"
+
+
+def test_own_study_file_comes_before_the_packaged_one(tmp_path, study_text):
+    (tmp_path / "spaces").mkdir()
+    (tmp_path / "spaces" / "kimi-k25.yaml").write_text(study_text)
+    assert find_study("kimi-k25", here=tmp_path) == tmp_path / "spaces" / "kimi-k25.yaml"
+
+
+def test_path_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(UsageError, match=r"no file nowhere/x\.yaml"):
+        find_study("nowhere/x.yaml", here=tmp_path)
+
+
+@pytest.mark.parametrize("name", ["kimi-k25", "h200-lab"])
+def test_shipped_studies_are_right(name, tmp_path):
+    assert load_study(find_study(name, here=tmp_path)).study == name

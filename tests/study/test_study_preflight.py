@@ -1,0 +1,67 @@
+"""One line for each thing a machine lacks."""
+
+import pytest
+
+from search.server.nvml import GpuFacts
+from search.study.preflight import missing_for
+from search.study.study_file import parse_study
+
+GIB = 2**30
+
+
+def gpu(index=0, *, name="NVIDIA H200", used=0, total=141 * GIB, sm=90):
+    return GpuFacts(f"GPU-{index}", name, total, used, sm, "570.1")
+
+
+H200 = gpu()
+
+
+@pytest.fixture
+def missing(study_text):
+    def ask(gpus=(H200,), installed="0.5.11", text=study_text, exists=lambda path: True):
+        spec = parse_study(text, name="lab.yaml")
+        return missing_for(spec, gpus=gpus, installed_release=installed, default_python="/py", exists=exists)
+
+    return ask
+
+
+def test_fitting_machine_lacks_nothing(missing):
+    assert missing() == ()
+    assert missing(installed="0.5.11+sm120") == ()
+
+
+def test_bare_machine_lacks_gpus_sglang_and_both_models(missing):
+    lines = missing(gpus=(), installed=None, exists=lambda path: False)
+    assert len(lines) == 4
+    assert lines[0] == "GPUs: the study needs 1x H200, but this machine has none."
+    assert lines[1].startswith("SGLang: 0.5.11 is not installed in /py.")
+    assert "/models/target" in lines[2] and "--model" in lines[2]
+    assert "/models/draft" in lines[3] and "--draft" in lines[3]
+
+
+def test_other_gpus_are_counted_by_kind(missing):
+    (line,) = missing(gpus=(gpu(name="NVIDIA L4"), gpu(1, name="NVIDIA L4")))
+    assert line == "GPUs: the study needs 1x H200, but this machine has 2x NVIDIA L4."
+
+
+def test_memory_in_use_is_named_with_the_gpu_and_the_way_out(missing):
+    (line,) = missing(gpus=(gpu(3, used=50 * GIB),))
+    assert "GPU-3" in line and "50.0 GiB" in line and "search clean" in line
+    assert missing(gpus=(gpu(used=GIB),)) == ()
+
+
+def test_longer_driver_name_is_the_same_kind(missing, study_text):
+    text = study_text.replace("kind: H200", "kind: RTX PRO 6000 Blackwell").replace("sm: 90", "sm: 120")
+    text = text.replace("memory_gib: 141", "memory_gib: 95")
+    name = "NVIDIA RTX PRO 6000 Blackwell Server Edition"
+    assert missing(text=text, gpus=(gpu(name=name, total=95 * GIB, sm=120),)) == ()
+
+
+def test_other_capability_smaller_memory_and_other_release_are_told(missing):
+    lines = missing(gpus=(gpu(sm=100, total=80 * GIB),), installed="0.5.9")
+    assert ["`sm: 90`" in lines[0], "80 GiB" in lines[1], "/py has 0.5.9" in lines[2]] == [True] * 3
+
+
+def test_hub_ids_are_not_looked_for_on_disk(missing, study_text):
+    text = study_text.replace("/models/target", "org/target").replace("/models/draft", "org/draft")
+    assert missing(text=text, exists=lambda path: False) == ()
