@@ -6,7 +6,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from search.config import SpecConfig
@@ -28,10 +28,31 @@ class GpuHolder:
     """Holds one slot for a whole study; every public method is called through Ray.
 
     The driver renews a lease with `beat`. A driver that is stopped (SIGSTOP, a suspended
-    terminal) closes no connection, so silence longer than `lease_s` ends what runs here.
+    terminal) closes no connection, so silence longer than `lease_s` ends what runs here, and
+    this process: a driver that wakes up finds its worker lost and goes on with a fresh one.
+
+    Args:
+        factory: Builds the engine.
+        index: Of the slot.
+        gpus: How many GPUs Ray lent to this actor.
+        lease_s: See above.
+        environment: Values to restore, because Ray changed them for its workers and servers
+            would inherit them; None unsets.
+        leave: Ends this process; replaced in tests.
     """
 
-    def __init__(self, factory: EngineFactory, *, index: int, gpus: int, lease_s: float) -> None:
+    def __init__(
+        self,
+        factory: EngineFactory,
+        *,
+        index: int,
+        gpus: int,
+        lease_s: float,
+        environment: Mapping[str, str | None] | None = None,
+        leave: Callable[[], object] = lambda: os._exit(1),
+    ) -> None:
+        _restore(environment or {})
+        self._leave = leave
         self._engine = factory()
         self._slot = Slot(index, gpu_uuids=_own_gpu_uuids(gpus), host=socket.gethostname())
         self._session: Session | None = None
@@ -76,6 +97,16 @@ class GpuHolder:
             if time.monotonic() - self._last_beat > self._lease_s:
                 self.abort()
                 self.close()
+                self._leave()
+                return
+
+
+def _restore(environment: Mapping[str, str | None]) -> None:
+    for name, value in environment.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
 
 
 def _own_gpu_uuids(count: int) -> tuple[str, ...]:

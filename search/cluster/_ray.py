@@ -14,6 +14,9 @@ from search.contracts import EffectiveSettings, Engine, LaunchPaths, Phase, Phas
 from search.errors import HostUnfit, LaunchFailed, SearchError
 from search.outcomes import Evidence, Reason
 
+CHANGED_BY_RAY = ("OMP_NUM_THREADS", "PYTHONBREAKPOINT")
+"""What Ray 2.60 sets for its workers: one OpenMP thread would slow a server's tokenizer and loader."""
+
 OBJECT_STORE_BYTES = 100 * 2**20
 """Nothing large passes through Ray here; its default would claim a third of the host's memory."""
 
@@ -46,6 +49,7 @@ class RayExecutor:
         self._lease_s = lease_s
         self._actors: dict[int, Any] = {}
         self._closed = threading.Event()
+        self._environment = {name: os.environ.get(name) for name in CHANGED_BY_RAY}
         self._ray = _connect(address, with_gpus=gpus_per_slot > 0)
         try:
             self._check_gpus(slots)
@@ -117,7 +121,9 @@ class RayExecutor:
             # Control calls (abort, beat) must come through while a launch or a phase blocks.
             concurrency_groups={"control": 4},
         )(_with_control_group(self._ray))
-        actor = actor_class.remote(self._factory, index=index, gpus=self._gpus, lease_s=self._lease_s)
+        actor = actor_class.remote(
+            self._factory, index=index, gpus=self._gpus, lease_s=self._lease_s, environment=self._environment
+        )
         self._actors[index] = actor
         try:
             slot, _ = self._ray.get(actor.describe.remote())

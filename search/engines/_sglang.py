@@ -102,6 +102,7 @@ class SglangEngine:
             raw=self._raw,
         )
         paths.root.mkdir(parents=True, exist_ok=True)
+        paths.server_log.write_bytes(b"")  # a log is appended to, and must tell of one launch only
         paths.command.write_text(command.script())
         paths.command.chmod(0o700)
         server = Supervisor(
@@ -145,7 +146,7 @@ class SglangEngine:
             self._os,
             limits=BootLimits(self._deployment.stall_s, self._deployment.boot_ceiling_s),
             ask=lambda: ask_first_token(url, timeout_s=self._deployment.boot_ceiling_s),
-            vouch=lambda: _read_info(url).get("nccl_port") == server.ports.nccl,
+            vouch=lambda: bool(self._deployment.prefix) and _read_info(url).get("nccl_port") == server.ports.nccl,
             aborted=self._abort.is_set,
         )
 

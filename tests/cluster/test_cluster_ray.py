@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import psutil
@@ -25,9 +24,13 @@ TREE = SpecConfig("v1", 2, 2, 7)
 PHASE = Phase(1, requests=1, output_tokens=16)
 
 
+def _facts(config):
+    return EffectiveSettings(config, release=str(os.getpid()), details=tuple(sorted(os.environ.items())))
+
+
 class ScriptedSession:
     def __init__(self, engine, config):
-        self.engine, self.effective, self.boot_s = engine, EffectiveSettings(config, release=str(os.getpid())), 3.0
+        self.engine, self.effective, self.boot_s = engine, _facts(config), 3.0
 
     def measure(self, phase, repeat):
         if self.engine.blocks.wait(timeout=60 if phase.concurrency > 1 else 0):
@@ -117,14 +120,19 @@ def test_nothing_listens_beyond_loopback(executor):
     assert {ip.removeprefix("::ffff:") for ip in listening} == {"127.0.0.1"}
 
 
-def test_silent_driver_loses_its_lease_and_the_session_is_closed(monkeypatch, tmp_path):
+def test_silent_driver_loses_its_lease_the_session_is_closed_and_the_worker_leaves(monkeypatch, tmp_path):
     monkeypatch.setenv("SEARCH_TEST_FOLDER", str(tmp_path))
-    holder = GpuHolder(ScriptedEngine, index=0, gpus=0, lease_s=0.2)
+    left = threading.Event()
+    holder = GpuHolder(ScriptedEngine, index=0, gpus=0, lease_s=0.2, leave=left.set)
     holder.launch(OFF, LaunchPaths(Path("unused")))
-    deadline = time.monotonic() + 30
-    while not (tmp_path / "closed").exists():
-        assert time.monotonic() < deadline, "the session outlived its driver's lease"
-        time.sleep(0.02)
+    assert left.wait(30), "the worker outlived its driver's lease"
+    assert (tmp_path / "closed").exists()
+
+
+def test_servers_do_not_inherit_what_ray_changed(engine, executor):
+    assert "OMP_NUM_THREADS" not in os.environ
+    with launch(engine, executor) as session:
+        assert "OMP_NUM_THREADS" not in dict(session.effective.details)
 
 
 def test_inline_executor_refuses_a_slot_it_does_not_hold():

@@ -1,0 +1,125 @@
+"""The command line and environment of one launch, and the script that repeats it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from search.config import SpecConfig
+from search.deployment import Deployment
+from search.dialects import Dialect, LaunchArgs
+from search.server.masking import mask_pair, mask_words
+from search.server.ports import LOOPBACK, PortBlock
+
+LAUNCH_TAG = "SPEC_SEARCH_LAUNCH"
+"""Variable that every process of a launch inherits; only such processes are ever cleaned up."""
+
+_KEEP_ENVIRON = "SPT_NOENV"
+"""SGLang renames its processes with `setproctitle`, which by default writes the name over the
+environment that `/proc/PID/environ` shows, and the tag would be gone."""
+
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
+
+
+@dataclass(frozen=True, slots=True)
+class ServerCommand:
+    """What starts one server.
+
+    Attributes:
+        argv: Arguments, one word each.
+        env: Variables set beyond what is inherited; None unsets an inherited one.
+    """
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str | None] = field(default_factory=dict)
+
+    def environment(self, inherited: Mapping[str, str]) -> dict[str, str]:
+        """The full environment of the server."""
+        merged = {**inherited, **self.env}
+        return {name: value for name, value in merged.items() if value is not None}
+
+    def script(self) -> str:
+        """A runnable shell script: only variables set on purpose, secrets masked.
+
+        The launch tag is left out, or cleaning up after a crash would stop a server that a
+        person started with this script.
+        """
+        unset = [f"-u {name}" for name, value in self.env.items() if value is None]
+        given = [
+            f"{name}={shlex.quote(mask_pair(name, value))}"
+            for name, value in self.env.items()
+            if value is not None and name not in (LAUNCH_TAG, _KEEP_ENVIRON)
+        ]
+        words = [shlex.quote(word) for word in mask_words(self.argv)]
+        lines = ["exec env", *unset, *given, *_by_flag(words)]
+        return "#!/bin/sh\n" + " \\\n  ".join(lines) + "\n"
+
+
+def server_command(
+    config: SpecConfig,
+    deployment: Deployment,
+    dialect: Dialect,
+    *,
+    ports: PortBlock,
+    tag: str,
+    gpu_uuids: tuple[str, ...] = (),
+    raw: tuple[str, ...] | None = None,
+) -> ServerCommand:
+    """Spell a launch: prefix, interpreter, what the study shares, the config's words, the address.
+
+    Args:
+        config: The config to run.
+        deployment: What every launch of the study shares.
+        dialect: The release's spellings.
+        ports: The server's own ports.
+        tag: Name of the launch, unique on the host.
+        gpu_uuids: GPUs the server may see; empty leaves visibility as inherited.
+        raw: Words to send in place of the config's, exactly: `NAME=VALUE` words for the
+            environment first, then arguments.
+
+    Raises:
+        UnsupportedKnob: The release has no spelling for a knob.
+    """
+    shared = dialect.server_args(deployment)
+    spec = dialect.launch_args(config, deployment) if raw is None else _raw_args(raw)
+    env: dict[str, str | None] = {"HF_HUB_OFFLINE": "1"}
+    env |= deployment.env
+    env |= shared.env
+    env |= spec.env
+    if gpu_uuids:
+        env["CUDA_VISIBLE_DEVICES"] = ",".join(gpu_uuids)
+    env |= {LAUNCH_TAG: tag, _KEEP_ENVIRON: "1"}
+    argv = (
+        *deployment.prefix,
+        deployment.python or sys.executable,
+        "-m",
+        "sglang.launch_server",
+        *shared.flags,
+        *spec.flags,
+        *("--host", LOOPBACK, "--port", str(ports.http), "--nccl-port", str(ports.nccl)),
+    )
+    return ServerCommand(argv, env)
+
+
+def _raw_args(words: tuple[str, ...]) -> LaunchArgs:
+    env: dict[str, str | None] = {}
+    for place, word in enumerate(words):
+        if not _ASSIGNMENT.match(word):
+            return LaunchArgs(flags=words[place:], env=env)
+        name, _, value = word.partition("=")
+        env[name] = value
+    return LaunchArgs(env=env)
+
+
+def _by_flag(words: list[str]) -> list[str]:
+    """Group words so that each line of the script begins with the program or a flag."""
+    lines: list[str] = []
+    for word in words:
+        if word.startswith("--") or not lines:
+            lines.append(word)
+        else:
+            lines[-1] += f" {word}"
+    return lines

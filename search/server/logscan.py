@@ -1,0 +1,55 @@
+"""Reads a server log of any size and any bytes with bounded memory."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+LONGEST_LINE = 4_000
+"""Bytes kept of a line: `server_args=ServerArgs(…)` alone has some 8,000, causes are short."""
+
+_CHUNK = 65_536
+_ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_STAMP = re.compile(r"^\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[^\]]*\]\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """One line without colours and time stamp; `stamped` tells whether a logger wrote it, rather
+    than a traceback or a library going on from the line before.
+    """
+
+    text: str
+    stamped: bool = False
+
+
+def read_lines(path: Path) -> Iterator[LogLine]:
+    """Yield the lines of a log; a progress bar's carriage returns end lines too.
+
+    Bytes that are not UTF-8 (two ranks writing at once, a line cut by a kill) are replaced. A
+    missing file has no lines.
+    """
+    try:
+        file = path.open("rb")
+    except FileNotFoundError:
+        return
+    with file:
+        line = bytearray()
+        while chunk := file.read(_CHUNK):
+            *ended, rest = re.split(rb"[\r\n]", chunk)
+            for piece in ended:
+                line += piece[: LONGEST_LINE - len(line)] if len(line) < LONGEST_LINE else b""
+                if line:
+                    yield _parse(bytes(line))
+                line.clear()
+            line += rest[: max(0, LONGEST_LINE - len(line))]
+        if line:
+            yield _parse(bytes(line))
+
+
+def _parse(raw: bytes) -> LogLine:
+    text = _ANSI.sub("", raw.decode("utf-8", errors="replace")).rstrip()
+    stamp = _STAMP.match(text)
+    return LogLine(text) if stamp is None else LogLine(text[stamp.end() :], stamped=True)

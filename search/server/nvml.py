@@ -1,0 +1,92 @@
+"""GPU facts through NVML, imported late: a machine without NVIDIA's driver is a normal case."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class GpuFacts:
+    """One GPU of this host.
+
+    Attributes:
+        uuid: Such as `GPU-4f2c…`; stable across reboots, unlike an index.
+        memory_total: Bytes.
+        memory_used: Bytes, by all processes on the host.
+        sm: Compute capability times ten, such as 90.
+    """
+
+    uuid: str
+    name: str
+    memory_total: int
+    memory_used: int
+    sm: int
+    driver: str
+
+
+def gpus(nvml: Any = None) -> tuple[GpuFacts, ...]:
+    """All GPUs of this host in index order; empty without a driver or without GPUs."""
+    with _session(nvml) as library:
+        if library is None:
+            return ()
+        driver = _text(library.nvmlSystemGetDriverVersion())
+        return tuple(_facts(library, index, driver) for index in range(library.nvmlDeviceGetCount()))
+
+
+def gpu_memory_used(uuids: Sequence[str], nvml: Any = None) -> dict[str, int] | None:
+    """Bytes in use per GPU; None when NVML or one of the GPUs cannot be asked."""
+    with _session(nvml) as library:
+        if library is None:
+            return None
+        try:
+            handles = {uuid: library.nvmlDeviceGetHandleByUUID(uuid) for uuid in uuids}
+            return {uuid: int(library.nvmlDeviceGetMemoryInfo(handle).used) for uuid, handle in handles.items()}
+        except library.NVMLError:
+            return None
+
+
+@contextlib.contextmanager
+def _session(nvml: Any) -> Iterator[Any]:
+    library = nvml or _import()
+    if library is None:
+        yield None
+        return
+    try:
+        library.nvmlInit()
+    except library.NVMLError:
+        yield None
+        return
+    try:
+        yield library
+    finally:
+        library.nvmlShutdown()
+
+
+def _import() -> ModuleType | None:
+    try:
+        import pynvml
+    except ImportError:
+        return None
+    return pynvml  # type: ignore[no-any-return]
+
+
+def _facts(library: Any, index: int, driver: str) -> GpuFacts:
+    handle = library.nvmlDeviceGetHandleByIndex(index)
+    memory = library.nvmlDeviceGetMemoryInfo(handle)
+    major, minor = library.nvmlDeviceGetCudaComputeCapability(handle)
+    return GpuFacts(
+        uuid=_text(library.nvmlDeviceGetUUID(handle)),
+        name=_text(library.nvmlDeviceGetName(handle)),
+        memory_total=int(memory.total),
+        memory_used=int(memory.used),
+        sm=10 * major + minor,
+        driver=driver,
+    )
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value

@@ -1,0 +1,79 @@
+"""What logs of every release say about causes; a dialect's own phrases are tried before these.
+
+Texts are those of SGLang 0.5.9 to 0.5.23 and of the libraries under it (PyTorch, NCCL,
+transformers, uvicorn). Order matters within this list: earlier ones are more specific.
+"""
+
+from __future__ import annotations
+
+import re
+
+from search.dialects import Phrase
+from search.outcomes import Reason
+
+GENERIC: tuple[Phrase, ...] = (
+    # The command line and its resolution.
+    Phrase(r"error: (unrecognized arguments|ambiguous option|argument )", Reason.ARG_UNKNOWN),
+    Phrase(r"only supports? topk ?= ?1", Reason.ARG_INVALID_COMBO),
+    Phrase(r"speculative_eagle_topk.* > 1 with page_size", Reason.ARG_INVALID_COMBO),
+    Phrase(r"selected index k out of range", Reason.ARG_INVALID_COMBO),
+    Phrase(r"Sizes of tensors must match except in dimension", Reason.ARG_INVALID_COMBO),
+    Phrase(r"not supported between instances of 'NoneType' and 'int'", Reason.ARG_INVALID_COMBO),
+    Phrase(r"Unknown speculative algorithm name", Reason.ARG_INVALID_COMBO),
+    Phrase(r"is not supported in (decode )?attention backend", Reason.ARG_INVALID_COMBO),
+    Phrase(r"speculative decoding does not support", Reason.ARG_INVALID_COMBO),
+    Phrase(r"not compatible with .*speculative decoding", Reason.ARG_INVALID_COMBO),
+    Phrase(r"trust_remote_code=True", Reason.ARG_INVALID_COMBO),
+    # Memory. The two texts of the first pair want opposite remedies.
+    Phrase(r"Not enough memory\. Please try to increase --mem-fraction-static", Reason.OOM_KV),
+    Phrase(r"max_running_request is zero", Reason.OOM_KV),
+    Phrase(r"profiled value -\d", Reason.OOM_KV),
+    Phrase(r"Capture cuda graph failed: .*out of memory", Reason.OOM_GRAPH),
+    Phrase(r"common cause is the OS OOM killer", Reason.HOST_OOM, frame=r"exit code: -9\)"),
+    Phrase(r"DefaultCPUAllocator: can't allocate memory|Cannot allocate memory|^MemoryError", Reason.HOST_OOM),
+    Phrase(r"unable to (mmap|allocate shared memory)|No space left on device.*shm", Reason.HOST_OOM),
+    Phrase(r"The memory capacity is unbalanced|GPUs may be occupied by other processes", Reason.HOST_BUSY),
+    Phrase(r"CUDA-capable device\(s\) is/are busy or unavailable", Reason.HOST_BUSY),
+    # What is installed on the host.
+    Phrase(r"^(ModuleNotFoundError|ImportError): |cannot open shared object file", Reason.MISSING_MODULE),
+    Phrase(r"Capture cuda graph failed: No module named", Reason.MISSING_MODULE),
+    Phrase(r"no kernel image is available for execution", Reason.MISSING_MODULE),
+    Phrase(r"Found no NVIDIA driver|No CUDA GPUs are available|No accelerator .*is available", Reason.MISSING_MODULE),
+    # Communication between GPUs.
+    Phrase(r"KeyError: \d+$", Reason.COMM_UNSUPPORTED, frame=r"torch_symm_mem\.py"),
+    Phrase(r"allreduce fusion requires SM", Reason.COMM_UNSUPPORTED),
+    Phrase(r"(symmetric memory|multicast|peer access).* (not|isn't) supported", Reason.COMM_UNSUPPORTED),
+    Phrase(r"DistStoreError|waiting for clients|Rendezvous.* timed? ?out", Reason.COMM_INIT_HANG),
+    Phrase(r"collective operation timeout", Reason.SERVER_HANG_LOAD, frame=r"fired up and ready to roll"),
+    Phrase(r"collective operation timeout", Reason.COMM_INIT_HANG),
+    Phrase(r"NCCL error|nccl(UnhandledCuda|System|Internal|Remote)Error|DistBackendError", Reason.COMM_HOST_FAULT),
+    # Weights on the way in.
+    Phrase(
+        r"Cannot find any model weights|SafetensorError|(Header|Metadata)\w*(TooLarge|Incomplete)", Reason.WEIGHT_LOAD
+    ),
+    Phrase(r"LocalEntryNotFoundError|OfflineModeIsEnabled|RepositoryNotFoundError", Reason.WEIGHT_LOAD),
+    Phrase(r"couldn't connect to '?https://huggingface\.co|is not a valid model identifier", Reason.WEIGHT_LOAD),
+    Phrase(r"does not appear to have a file named|Can't load (the )?(tokenizer|config)", Reason.WEIGHT_LOAD),
+    Phrase(r"FileNotFoundError: .*(safetensors|\.json|\.bin)", Reason.WEIGHT_LOAD),
+    Phrase(r"Input/output error|Stale file handle", Reason.WEIGHT_LOAD),
+    # Ports, after minutes of loading.
+    Phrase(r"address already in use|EADDRINUSE|\bat \d+ is not available", Reason.PORT_BUSY),
+    # The device itself.
+    Phrase(r"CUDA error: |cudaError\w+|CUDA driver error|uncorrectable ECC", Reason.CUDA_FAULT),
+    # Under load.
+    Phrase(r"watchdog timeout(?!.*soft=True)", Reason.SERVER_HANG_LOAD),
+)
+
+OUT_OF_MEMORY = re.compile(r"OutOfMemoryError|CUDA out of memory|CUDA error: out of memory")
+"""Which pool it was depends on where it stands in the log, see `classify`."""
+
+ECHO = re.compile(
+    r"Received sigquit from a child|the child failed|Possible solutions|^\d\. (set|disable|reduce) |Open an issue"
+    r"|resource_tracker: |leaked (semaphore|shared_memory)|Killed$|^Aborted|core dumped"
+    r"|Connection (closed|reset) by peer|Broken pipe|^EOFError|^ConnectionResetError|^KeyboardInterrupt"
+    r"|^(During handling of|The above exception)|scheduler is dead|Initialization failed"
+)
+"""Consequences of a failure elsewhere; never a root cause while anything else is there."""
+
+BENIGN = re.compile(r"Ignore import error|\bWARNING\b|\w*Warning: |deprecated|^server_args=|^usage: |^\s*\[--")
+"""Lines a healthy server prints too; they count only inside a traceback."""

@@ -1,0 +1,127 @@
+"""The fake's model: a batch that steps in time, with costs and acceptance of a plausible shape."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """Milliseconds of one decode step, and how many drafts a pass accepts.
+
+    Shaped after a small model on one GPU: a step costs a floor plus a share per verified token;
+    v2 hides most of the draft; wide trees accept more and cost far more.
+    """
+
+    verify_tokens: int
+    steps: int
+    topk: int
+    overlapped: bool
+    speed: float = 1.0
+
+    @classmethod
+    def of(cls, args: argparse.Namespace, *, speed: float) -> Costs:
+        """Costs of resolved arguments."""
+        if args.speculative_algorithm is None:
+            return cls(verify_tokens=1, steps=0, topk=0, overlapped=True, speed=speed)
+        return cls(
+            verify_tokens=args.speculative_num_draft_tokens or 1,
+            steps=args.speculative_num_steps,
+            topk=args.speculative_eagle_topk,
+            overlapped=not args.disable_overlap_schedule,
+            speed=speed,
+        )
+
+    def step_s(self, batch: int) -> float:
+        """Seconds of one step of a batch."""
+        draft_ms = self.steps * (0.15 if self.overlapped else 0.5)
+        return (3.0 + 0.02 * batch * self.verify_tokens + draft_ms) / 1000 / self.speed
+
+    @property
+    def accepted(self) -> float:
+        """Drafts a verify pass accepts on average: a chain of decreasing chances."""
+        chance = min(0.9, 0.68 + 0.06 * (self.topk - 1))
+        return sum(chance**depth for depth in range(1, self.steps + 1))
+
+
+@dataclass(slots=True)
+class Generation:
+    """One request. `tokens` counts what was emitted; each step puts one item into `updates`."""
+
+    wanted: int
+    tokens: int = 0
+    verify_count: int = 0
+    histogram: list[int] = field(default_factory=list)
+    updates: asyncio.Queue[int] = field(default_factory=asyncio.Queue)
+    cancelled: bool = False
+    _credit: float = 0.0
+
+    def step(self, costs: Costs) -> None:
+        """Emit what one decode step gives; the first token comes from the prefill alone."""
+        emitted = 1
+        if costs.steps and self.tokens:
+            self._credit += costs.accepted
+            accepted = min(int(self._credit), costs.steps)
+            self._credit -= accepted
+            self.verify_count += 1
+            self.histogram += [0] * (accepted + 1 - len(self.histogram))
+            self.histogram[accepted] += 1
+            emitted += accepted
+        self.tokens = min(self.wanted, self.tokens + emitted)
+        self.updates.put_nowait(self.tokens)
+
+    @property
+    def done(self) -> bool:
+        """Whether no step is left."""
+        return self.cancelled or self.tokens >= self.wanted
+
+
+class Batcher:
+    """Runs at most `limit` requests at once; the others wait in line, as in the real server."""
+
+    def __init__(self, costs: Costs, *, limit: int, watch: Callable[[int], bool]) -> None:
+        self._costs = costs
+        self._limit = limit
+        self._watch = watch
+        self._waiting: deque[Generation] = deque()
+        self._running: list[Generation] = []
+        self._arrived = asyncio.Event()
+        self.verify_count = 0
+        self.tokens = 0
+
+    @property
+    def busy(self) -> bool:
+        """Whether requests run or wait."""
+        return bool(self._running or self._waiting)
+
+    def submit(self, generation: Generation) -> None:
+        """Put a request into the line."""
+        self._waiting.append(generation)
+        self._arrived.set()
+
+    async def run(self) -> None:
+        """Step for ever; `watch(batch)` is asked before each step and False stops all progress."""
+        loop = asyncio.get_running_loop()
+        due = loop.time()
+        while True:
+            self._running = [generation for generation in self._running if not generation.done]
+            while self._waiting and len(self._running) < self._limit:
+                self._running.append(self._waiting.popleft())
+            if not self._running:
+                self._arrived.clear()
+                await self._arrived.wait()
+                due = loop.time()
+                continue
+            if not self._watch(len(self._running)):
+                await asyncio.Event().wait()
+            due = max(due, loop.time() - 0.05) + self._costs.step_s(len(self._running))
+            await asyncio.sleep(due - loop.time())
+            for generation in self._running:
+                before = generation.tokens
+                generation.step(self._costs)
+                self.tokens += generation.tokens - before
+                self.verify_count += self._costs.steps > 0 and before > 0

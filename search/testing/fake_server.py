@@ -1,0 +1,187 @@
+"""A fake SGLang server: `python -m search.testing.fake_server`, with the real one's flags and routes.
+
+Like the real one it is several processes (launcher, one scheduler per tensor-parallel rank,
+detokenizer) that log in the real one's words, and it resolves arguments as its release does.
+
+Environment:
+    FAKE_SGLANG: Misbehaviours, separated by commas:
+        `die-at-arguments`, `exit-early` (no word, code 3), `die-loading`, `oom-weights`, `oom-kv`,
+        `oom-graph`, `die-graph-capture` (a missing module), `never-ready`, `busy-never-ready`
+        (spins), `hang-in-rendezvous`, `ready-but-silent`, `die-at-first-request`, `die-under-load`,
+        `hang-under-load` (both from a batch of 8 on), `ignore-sigterm`, `slow-drain`,
+        `double-fork-grandchild` (in the launcher's group, ignores SIGTERM), `runaway-grandchild` (the
+        same in a session of its own).
+    FAKE_SGLANG_SPEED: Decode steps are so many times faster (default 1: some 3 ms a step).
+    FAKE_SGLANG_BOOT_S: Seconds of a boot (default 0), spread over its log lines.
+    FAKE_SGLANG_DRAIN_S: Seconds that SIGTERM waits before the tree is killed (default 0.05; the
+        real one polls every 5 s).
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from search.testing import _arguments, _scheduler
+
+LOAD = 8
+"""Batch size from which misbehaviours under load strike."""
+
+MISBEHAVIOURS = frozenset(
+    {
+        *_scheduler.DEATHS,
+        *("die-at-arguments", "exit-early", "never-ready", "busy-never-ready", "hang-in-rendezvous"),
+        *("ready-but-silent", "die-at-first-request", "die-under-load", "hang-under-load"),
+        *("ignore-sigterm", "slow-drain", "double-fork-grandchild", "runaway-grandchild"),
+    }
+)
+
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass(slots=True)
+class Launcher:
+    """The first process: owns the children, the HTTP port and the manner of dying."""
+
+    args: argparse.Namespace
+    release: str
+    misbehaviours: frozenset[str]
+    children: list[int] = field(default_factory=list)
+    ready: int = -1
+    orders: int = -1
+
+    def start_children(self) -> None:
+        """Fork before any thread or event loop exists."""
+        signal.signal(signal.SIGQUIT, self.child_failed)
+        self.ready, ready = os.pipe()
+        orders, self.orders = os.pipe()
+        boot_s = float(os.environ.get("FAKE_SGLANG_BOOT_S", "0"))
+        for rank in range(self.args.tp_size):
+            if rank == 0:
+                self._fork(
+                    lambda: _scheduler.scheduler(
+                        misbehaviours=self.misbehaviours, boot_s=boot_s, ready=ready, orders=orders
+                    )
+                )
+            else:
+                self._fork(_scheduler.detokenizer)
+        self._fork(_scheduler.detokenizer)
+        os.close(ready)
+        os.close(orders)
+        if "double-fork-grandchild" in self.misbehaviours:
+            _scheduler.grandchild()
+        if "runaway-grandchild" in self.misbehaviours:
+            _scheduler.grandchild(new_session=True)
+
+    def wait_booted(self) -> None:
+        """Return when the scheduler is ready; its death arrives as SIGQUIT meanwhile."""
+        while not os.read(self.ready, 16):
+            time.sleep(0.01)  # its pipe closed: SIGQUIT is on its way
+
+    def fail_scheduler(self) -> None:
+        """Let the scheduler die of a CUDA fault."""
+        os.write(self.orders, b"die\n")
+
+    def end(self) -> None:
+        """Kill the tree, this process included: a clean stop ends with -9."""
+        for pid in self.children:
+            os.kill(pid, signal.SIGKILL)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def _fork(self, work: Callable[[], None]) -> None:
+        parent = os.getpid()
+        pid = os.fork()
+        if pid:
+            self.children.append(pid)
+            return
+        signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() == parent:
+            try:
+                work()
+            except SystemExit:
+                os._exit(1)
+        os._exit(0)
+
+    def child_failed(self, *_: object) -> None:
+        """React to SIGQUIT from a scheduler."""
+        _scheduler.say("Received sigquit from a child process. It usually means the child failed.")
+        self.end()
+
+
+async def serve(launcher: Launcher) -> None:
+    """Serve HTTP until killed."""
+    import asyncio
+
+    from aiohttp import web
+
+    from search.testing._batcher import Batcher, Costs
+    from search.testing._http import Api
+
+    bad = launcher.misbehaviours
+
+    def step(batch: int) -> bool:
+        if "die-under-load" in bad and batch >= LOAD:
+            launcher.fail_scheduler()
+            return False
+        return not ("hang-under-load" in bad and batch >= LOAD)
+
+    def arrived() -> bool:
+        if "die-at-first-request" in bad:
+            launcher.fail_scheduler()
+        return bad.isdisjoint({"die-at-first-request", "ready-but-silent"})
+
+    args = launcher.args
+    costs = Costs.of(args, speed=float(os.environ.get("FAKE_SGLANG_SPEED", "1")))
+    batcher = Batcher(costs, limit=args.max_running_requests, watch=step)
+    runner = web.AppRunner(Api(args, batcher, release=launcher.release, arrived=arrived).app(), access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, args.host, args.port, reuse_address=True).start()
+
+    async def drain() -> None:
+        pause_s = 3600.0 if "slow-drain" in bad else float(os.environ.get("FAKE_SGLANG_DRAIN_S", "0.05"))
+        await asyncio.sleep(pause_s)
+        launcher.end()
+
+    drains: list[asyncio.Task[None]] = []
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGQUIT, launcher.child_failed)
+    if "ignore-sigterm" in bad:
+        loop.add_signal_handler(signal.SIGTERM, lambda: None)
+    else:
+        loop.add_signal_handler(signal.SIGTERM, lambda: drains.append(loop.create_task(drain())))
+    os.write(2, f"INFO:     Uvicorn running on http://{args.host}:{args.port} (Press CTRL+C to quit)\n".encode())
+    _scheduler.say("The server is fired up and ready to roll!")
+    await batcher.run()
+
+
+def main(argv: list[str] | None = None, *, release: str = "0.5.11") -> int:
+    """Run the server; returns only when it does not start."""
+    import asyncio
+
+    args = _arguments.parser(release).parse_args(argv)
+    misbehaviours = frozenset(name for name in os.environ.get("FAKE_SGLANG", "").split(",") if name)
+    if unknown := misbehaviours - MISBEHAVIOURS:
+        raise SystemExit(f"`FAKE_SGLANG` knows {sorted(MISBEHAVIOURS)}, but got {sorted(unknown)}.")
+    if "exit-early" in misbehaviours:
+        return 3
+    if "die-at-arguments" in misbehaviours:
+        args.speculative_eagle_topk, args.speculative_num_draft_tokens = 4, 8
+        args.speculative_algorithm, args.speculative_num_steps = "EAGLE3", None
+    _arguments.resolve(args, release, os.environ, _scheduler.say)
+    _scheduler.say(f"server_args=ServerArgs({', '.join(f'{name}={value!r}' for name, value in vars(args).items())})")
+    launcher = Launcher(args, release, misbehaviours)
+    launcher.start_children()
+    launcher.wait_booted()
+    asyncio.run(serve(launcher))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,103 @@
+"""The command line of a launch, and the script that repeats it."""
+
+import subprocess
+import sys
+
+import pytest
+
+from search.config import SpecConfig
+from search.deployment import Deployment, Hardware
+from search.dialects import for_release
+from search.server import PortBlock, ServerCommand, server_command
+
+PORTS = PortBlock(http=21000, nccl=21001)
+V2 = SpecConfig.from_id("v2-k1-s2-d3")
+
+
+def deployment(**more) -> Deployment:
+    shared = {
+        "model": "/models/target",
+        "draft": "/models/draft",
+        "algorithm": "EAGLE3",
+        "tp": 2,
+        "hardware": Hardware("NVIDIA H200", 90, 140.0, "nvlink"),
+        "release": "0.5.11",
+    }
+    return Deployment(**(shared | more))
+
+
+def build(config=V2, *, shared=None, **more) -> ServerCommand:
+    shared = shared or deployment()
+    return server_command(config, shared, for_release(shared.release), ports=PORTS, tag="t1", **more)
+
+
+def test_command_is_prefix_interpreter_shared_config_and_address_in_this_order():
+    argv = build(shared=deployment(prefix=("numactl", "-N0"), python="/opt/sglang/bin/python")).argv
+    assert argv[:5] == ("numactl", "-N0", "/opt/sglang/bin/python", "-m", "sglang.launch_server")
+    assert argv.index("--model-path") < argv.index("--speculative-num-steps") < argv.index("--host")
+    assert argv[-6:] == ("--host", "127.0.0.1", "--port", "21000", "--nccl-port", "21001")
+
+
+def test_own_interpreter_is_the_default():
+    assert build().argv[0] == sys.executable
+
+
+def test_environment_sees_its_gpus_by_uuid_and_no_hub():
+    env = build(gpu_uuids=("GPU-a", "GPU-b")).environment({"PATH": "/bin", "CUDA_VISIBLE_DEVICES": "7"})
+    assert env["CUDA_VISIBLE_DEVICES"] == "GPU-a,GPU-b"
+    assert (env["HF_HUB_OFFLINE"], env["SPEC_SEARCH_LAUNCH"], env["PATH"]) == ("1", "t1", "/bin")
+
+
+def test_tag_survives_servers_that_rename_their_processes():
+    command = build()
+    assert command.env["SPT_NOENV"] == "1"
+    assert "SPT_NOENV" not in command.script()
+
+
+def test_study_may_open_the_hub():
+    assert build(shared=deployment(env={"HF_HUB_OFFLINE": "0"})).env["HF_HUB_OFFLINE"] == "0"
+
+
+def test_variable_that_the_dialect_unsets_is_not_inherited():
+    env = build(SpecConfig.from_id("off")).environment({"SGLANG_ENABLE_SPEC_V2": "1"})
+    assert "SGLANG_ENABLE_SPEC_V2" not in env
+
+
+def test_raw_words_replace_the_configs_exactly():
+    raw = ("SGLANG_ENABLE_SPEC_V2=1", "--speculative-algorithm", "EAGLE3", "--speculative-eagle-topk", "2", "A=b")
+    command = build(raw=raw)
+    assert command.env["SGLANG_ENABLE_SPEC_V2"] == "1"
+    start = command.argv.index("--speculative-algorithm")
+    assert command.argv[start : start + 5] == raw[1:]
+    assert "--speculative-num-steps" not in command.argv
+
+
+def test_script_is_quoted_so_that_a_shell_runs_the_same_words(tmp_path):
+    script = tmp_path / "command.sh"
+    words = ("a b", "$(touch hacked)", "'q'", '{"k": "*"}', "--flag")
+    show = "import json, os, sys; print(json.dumps([sys.argv[1:], os.environ['NOTE'], 'GONE' in os.environ]))"
+    script.write_text(ServerCommand((sys.executable, "-c", show, *words), {"NOTE": "x; y", "GONE": None}).script())
+    done = subprocess.run(["sh", script], capture_output=True, text=True, check=True, env={"GONE": "1"}, cwd=tmp_path)
+    assert done.stdout == '[["a b", "$(touch hacked)", "\'q\'", "{\\"k\\": \\"*\\"}", "--flag"], "x; y", false]\n'
+    assert not (tmp_path / "hacked").exists()
+
+
+def test_script_holds_only_variables_set_on_purpose_and_no_launch_tag(monkeypatch):
+    monkeypatch.setenv("HOME_SECRET", "inherited")
+    script = build(shared=deployment(env={"NCCL_P2P_LEVEL": "SYS"})).script()
+    assert "NCCL_P2P_LEVEL=SYS" in script
+    assert "inherited" not in script
+    assert "SPEC_SEARCH_LAUNCH" not in script
+
+
+@pytest.mark.parametrize("name", ["HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "WANDB_API_KEY", "DB_PASSWORD"])
+def test_secret_variable_is_masked_in_the_script_but_sent(name):
+    command = build(shared=deployment(env={name: "tr0ub4dor"}))
+    assert command.env[name] == "tr0ub4dor"
+    assert "tr0ub4dor" not in command.script()
+
+
+def test_secret_flag_is_masked_in_the_script_but_sent():
+    command = build(shared=deployment(server_args={"api-key": "tr0ub4dor"}))
+    assert "tr0ub4dor" in command.argv
+    assert "--api-key '***'" in command.script()
