@@ -159,6 +159,7 @@ def compare(concurrency: int, asked_tps: float, tokens: int, seconds: float) -> 
         with urllib.request.urlopen(f"{url}/log") as answer:
             log = json.load(answer)
         process.stdin.close()
+    assert result.output_tokens and result.duration_s, "a measured phase has both"
     emitted = emitted_rate(log, concurrency, requests)
     return Row(
         concurrency,

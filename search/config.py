@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -152,7 +153,7 @@ class SpecConfig:
             raise InvalidConfig(
                 f"`spec_version` is one of off, v1, v2, but got {params.get('spec_version')!r}."
             ) from None
-        tree = {name: int(values.pop(name)) for name in TREE_KNOBS if name in values}
+        tree = {name: _whole(name, values.pop(name)) for name in TREE_KNOBS if name in values}
         fusion = str(values.pop("allreduce_fusion", "off"))
         return cls(
             version,
@@ -189,6 +190,17 @@ class SpecConfig:
             allreduce_fusion=fusion,
             extra=extra,
         )
+
+
+def _whole(name: str, value: KnobValue | float) -> int:
+    """A tree knob as a whole number; tables and storages may hand over `3.0` or `"3"`."""
+    try:
+        number = float(value)
+    except ValueError:
+        number = math.nan
+    if isinstance(value, bool) or not number.is_integer():
+        raise InvalidConfig(f"`{name}` is a whole number, but got {value!r}.")
+    return int(number)
 
 
 def simplicity(config: SpecConfig) -> tuple[int, int, int, int, str]:

@@ -133,6 +133,8 @@ class Phase:
 class PhaseResult:
     """What one repeat of a phase gave. A value that does not exist is None, never 0.
 
+    Measured phases have all of them; recorded tables may lack those typed `| None`.
+
     Attributes:
         requests: Completed requests; all that were asked, or the phase has failed.
         output_tokens: Sum over completed requests, from the last record of each stream.
@@ -155,12 +157,12 @@ class PhaseResult:
     concurrency: int
     repeat: int
     requests: int
-    output_tokens: int
-    duration_s: float
+    output_tokens: int | None
+    duration_s: float | None
     output_tps: float
-    whole_run_tps: float
-    tpot_ms: float
-    ttft_ms: float
+    whole_run_tps: float | None
+    tpot_ms: float | None
+    ttft_ms: float | None
     accept_length: float | None = None
     accept_histogram: tuple[int, ...] = ()
     prompt_tpot_ms: tuple[float, ...] = ()

@@ -77,12 +77,17 @@ class Interrupted(SearchError):
 
 
 class LaunchFailed(SearchError):
-    """A server that did not become ready, or broke outside a phase."""
+    """A server that did not become ready, or broke outside a phase.
 
-    def __init__(self, reason: Reason, evidence: Evidence) -> None:
-        super().__init__(reason, evidence)
+    `spent_s` is the time a simulated or replayed failure would have taken; 0 for a real one,
+    whose time the clock has seen.
+    """
+
+    def __init__(self, reason: Reason, evidence: Evidence, spent_s: float = 0.0) -> None:
+        super().__init__(reason, evidence, spent_s)
         self.reason = reason
         self.evidence = evidence
+        self.spent_s = spent_s
 
     @property
     def blame(self) -> Blame:

@@ -1,4 +1,4 @@
-"""What the two engines without a server share: sessions that spend no time, failures that say theirs."""
+"""What the two engines without a server share: sessions that spend no time."""
 
 from __future__ import annotations
 
@@ -6,21 +6,8 @@ from types import TracebackType
 from typing import Self
 
 from search.contracts import EffectiveSettings, StopReport
-from search.errors import LaunchFailed, LoadFailed
+from search.errors import LoadFailed
 from search.outcomes import Evidence, Reason
-
-
-class PlayedLaunchFailed(LaunchFailed):
-    """A launch that failed without taking real time.
-
-    Attributes:
-        spent_s: What it would have taken; for a virtual clock, which nothing else tells.
-    """
-
-    def __init__(self, reason: Reason, evidence: Evidence, spent_s: float) -> None:
-        super().__init__(reason, evidence)
-        self.args = (reason, evidence, spent_s)
-        self.spent_s = spent_s
 
 
 class PlayedSession:

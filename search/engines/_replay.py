@@ -6,9 +6,9 @@ from collections import Counter
 
 from search.config import SpecConfig
 from search.contracts import EffectiveSettings, LaunchPaths, Phase, PhaseResult, Slot
-from search.engines._played import PlayedLaunchFailed, PlayedSession
+from search.engines._played import PlayedSession
 from search.engines.recording import Recording, Row
-from search.errors import LoadFailed, NotRecorded
+from search.errors import LaunchFailed, LoadFailed, NotRecorded
 from search.outcomes import Evidence, Note
 
 
@@ -34,7 +34,7 @@ class ReplayEngine:
 
         Raises:
             NotRecorded: The table has no row of this config.
-            PlayedLaunchFailed: Every recorded launch of it failed; with the first recorded reason.
+            LaunchFailed: Every recorded launch of it failed; with the first recorded reason.
         """
         name = self._recording.name
         if config not in self._space:
@@ -42,7 +42,7 @@ class ReplayEngine:
         failure = self._failures.get(config)
         if failure is not None:
             evidence = Evidence(f"Recorded in `{name}`: {config} ended with {failure.reason}.", phase="launch")
-            raise PlayedLaunchFailed(failure.reason, evidence, failure.boot_s or 0.0)
+            raise LaunchFailed(failure.reason, evidence, failure.boot_s or 0.0)
         return ReplaySession(self, config, boot_s=self._boots.get(config, 0.0))
 
     @property
@@ -89,30 +89,28 @@ class ReplaySession(PlayedSession):
 
 
 def _result(row: Row, phase: Phase, repeat: int, *, computed: bool) -> PhaseResult:
-    """A row as a result.
+    """A row as a result; what was not recorded stays unknown.
 
-    A recording has no token counts, and one made by hand has little more than rates, where a result
-    must have numbers. What is missing follows from what is there: tokens from the phase that was
-    asked, time per token from the rate of a full closed loop, the whole-run rate from the other. Time
-    to first token and duration follow from nothing: they are 0 where not recorded.
+    One number follows by definition: at concurrency 1 the rate and the time per token are two ways
+    to say the same.
     """
     assert row.concurrency is not None and row.output_tps is not None
-    requests = row.requests or phase.requests
-    output_tokens = requests * phase.output_tokens
-    duration_s = row.duration_s or 0.0
+    tpot_ms = row.tpot_ms
+    if tpot_ms is None and row.concurrency == 1:
+        tpot_ms = 1000.0 / row.output_tps
     notes = row.notes
     if computed and Note.SYNTHETIC not in notes:
         notes = (*notes, Note.SYNTHETIC)
     return PhaseResult(
         concurrency=row.concurrency,
         repeat=repeat,
-        requests=requests,
-        output_tokens=output_tokens,
-        duration_s=duration_s,
+        requests=row.requests or phase.requests,
+        output_tokens=None,
+        duration_s=row.duration_s,
         output_tps=row.output_tps,
-        whole_run_tps=output_tokens / duration_s if duration_s else row.output_tps,
-        tpot_ms=row.tpot_ms or 1000.0 * row.concurrency / row.output_tps,
-        ttft_ms=row.ttft_ms or 0.0,
+        whole_run_tps=None,
+        tpot_ms=tpot_ms,
+        ttft_ms=row.ttft_ms,
         accept_length=row.accept_length,
         accept_histogram=row.accept_histogram,
         notes=notes,

@@ -8,7 +8,8 @@ from search.config import SpecConfig
 from search.contracts import EffectiveSettings, LaunchPaths, Phase, PhaseResult, Slot
 from search.deployment import Deployment
 from search.engines._noise import Noise, mean_one
-from search.engines._played import PlayedLaunchFailed, PlayedSession
+from search.engines._played import PlayedSession
+from search.errors import LaunchFailed
 from search.outcomes import Evidence, Note, Reason
 from search.physics import Physics, Prediction, accept_length, predict, running_requests, tree_survival
 
@@ -54,7 +55,7 @@ class SimulatedEngine:
         """See `Engine`; writes no file.
 
         Raises:
-            PlayedLaunchFailed: The tree is larger than the model's memory allows.
+            LaunchFailed: The tree is larger than the model's memory allows.
         """
         model = self._physics.model
         launch = paths.root.name
@@ -62,7 +63,7 @@ class SimulatedEngine:
         most = model.draft_token_limit
         if most is not None and config.verify_tokens > most:
             line = f"Simulated: {config.verify_tokens} draft tokens need more memory than graphs of {most} leave."
-            raise PlayedLaunchFailed(Reason.OOM_GRAPH, Evidence(line, phase="graph capture"), boot_s)
+            raise LaunchFailed(Reason.OOM_GRAPH, Evidence(line, phase="graph capture"), boot_s)
         return SimulatedSession(self._physics, self._noise, self._deployment, config, launch, boot_s)
 
 

@@ -44,14 +44,14 @@ def tpot_estimate(repeats: Sequence[PhaseResult], *, rng: np.random.Generator) -
     slow in each of them.
 
     Raises:
-        ValueError: There is no repeat.
+        ValueError: There is no repeat that tells it.
     """
     samples = [np.asarray(r.prompt_tpot_ms, dtype=float) for r in repeats if len(r.prompt_tpot_ms) > 1]
     offsets = None
     if samples:
         shared = min(len(sample) for sample in samples)
         offsets = _bootstrap(np.mean([sample[:shared] for sample in samples], axis=0), rng)
-    return _estimate([r.tpot_ms for r in repeats], offsets, rng)
+    return _estimate([r.tpot_ms for r in repeats if r.tpot_ms is not None], offsets, rng)
 
 
 def throughput_estimate(repeats: Sequence[PhaseResult], *, rng: np.random.Generator) -> Estimate:
@@ -90,7 +90,7 @@ def accept_drift(c1: PhaseResult, loaded: PhaseResult) -> bool:
     """
     if c1.accept_length is None or loaded.accept_length is None:
         return False
-    enough = all(r.output_tokens / (r.accept_length or 1) >= _PASSES for r in (c1, loaded))
+    enough = all((r.output_tokens or 0) / (r.accept_length or 1) >= _PASSES for r in (c1, loaded))
     return enough and loaded.accept_length < (1 - _FALL) * c1.accept_length
 
 

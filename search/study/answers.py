@@ -41,10 +41,20 @@ def _answer(
         if gains:
             parts.append(f"{config} against {other}: {', '.join(gains)}")
     text = "; ".join(parts)
+    if guessed := [
+        str(c) for c in (config, *map(SpecConfig.from_id, question.against)) if _guessed(results, c, question.at)
+    ]:
+        text += f"; extrapolated, not a fact: {', '.join(guessed)}"
     if missing:
         return Answer(name, "not measured", "; ".join(filter(None, ("; ".join(missing), text))) + ".")
     verdict = "refuted" if False in verdicts else "not separable" if None in verdicts else "supported"
     return Answer(name, verdict, text + ".")
+
+
+def _guessed(results: Sequence[ConfigResult], config: SpecConfig, loads: Sequence[int]) -> bool:
+    """Whether a config's value at one of the loads is a simulator's beyond what it was fitted to."""
+    found = next((result for result in results if result.config == config), None)
+    return found is not None and any(load in found.loads and found.loads[load].extrapolated for load in loads)
 
 
 def _faster(mine: Estimate, theirs: Estimate) -> bool | None:

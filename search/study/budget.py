@@ -87,7 +87,7 @@ class Breaker:
         if len(lost) == self.failures_in_a_row and all(failed.outcome is Outcome.LOST for failed in lost):
             raise BreakerOpen(
                 f"Launches {_numbers(lost)} were lost one after the other, and no config is to blame; the last: "
-                f"{_cause(launch)} Fix the host (`python -m search doctor` checks it), then run the same command again; "
+                f"{_cause(launch)} Fix the host, then run the same command again; "
                 "what was measured is kept."
             )
 

@@ -20,15 +20,16 @@ class LoadResult:
     Attributes:
         rate: Output tokens per second: `1000 / tpot_ms` at concurrency 1, the steady window's
             throughput above it. This is what configs are compared by at a load.
-        tpot_ms: Time per output token.
+        tpot_ms: Time per output token; None where a recorded table does not tell it.
+        ttft_ms: Time to first token, likewise.
         accept_length: Mean over repeats; None without speculation.
         extrapolated: A simulated value outside what the simulator was fitted to.
     """
 
     concurrency: int
     rate: Estimate
-    tpot_ms: Estimate
-    ttft_ms: float
+    tpot_ms: Estimate | None
+    ttft_ms: float | None
     accept_length: float | None
     notes: tuple[Note, ...]
     extrapolated: bool

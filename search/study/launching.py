@@ -114,7 +114,7 @@ class Launcher:
         except LaunchFailed as error:
             failure = error
             # A played launch tells what its failing would have taken; a real clock has moved by itself.
-            self._clock.spend(float(getattr(error, "spent_s", 0.0)))
+            self._clock.spend(error.spent_s)
         except KeyboardInterrupt:
             course.interrupted = True
             failure = LaunchFailed(Reason.STOPPED, Evidence("interrupted by the user"))
@@ -198,7 +198,7 @@ class Launcher:
         warm = any(result.concurrency == concurrency for result in course.phases)
         result = session.measure(self._spec.measure.phase(concurrency, warm=warm), repeat)
         with shielded() as shield:
-            self._clock.spend(result.warmup_s + result.duration_s)
+            self._clock.spend(result.warmup_s + (result.duration_s or 0.0))
             self._store.add_phase(self._study, number, result)
             course.phases.append(result)
         if shield.pressed:

@@ -259,7 +259,7 @@ class _Loop:
         if launched.leftovers:
             return BreakerOpen(
                 f"Launch {record.number} ({record.asked}) left something behind, so its GPUs must not be used again: "
-                f"{'; '.join(launched.leftovers)}. Run `python -m search clean`, then the same command again."
+                f"{'; '.join(launched.leftovers)}. Stop them by hand, make sure that GPU memory is free, then run the same command again."
             )
         if launched.interrupted:
             return KeyboardInterrupt()

@@ -58,8 +58,8 @@ def _gpus(spec: StudySpec, gpus: Sequence[GpuFacts]) -> Iterator[str]:
             )
         if gpu.memory_used > FREE_MEMORY_SHARE * gpu.memory_total:
             yield (
-                f"GPU {gpu.uuid}: {gpu.memory_used / _GIB:.1f} GiB of its memory are in use already. End what uses it, or "
-                "run `python -m search clean` if an earlier run of ours was killed."
+                f"GPU {gpu.uuid}: {gpu.memory_used / _GIB:.1f} GiB of its memory are in use already. End what uses "
+                "it; `nvidia-smi` names the processes."
             )
 
 

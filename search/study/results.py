@@ -25,9 +25,10 @@ def config_results(spec: StudySpec, launches: Sequence[LaunchRecord]) -> list[Co
     """All configs with both objectives measured, best score first; scores are nan without a baseline."""
     by_config: dict[str, list[LaunchRecord]] = {}
     for launch in launches:
-        if launch.outcome is Outcome.MEASURED:
+        # A launch tried by hand may carry any arguments: it answers its own question only.
+        if launch.outcome is Outcome.MEASURED and launch.stage != "try":
             by_config.setdefault(launch.config.config_id, []).append(launch)
-    results = [_result(spec, group) for group in by_config.values()]
+    results = [result for group in by_config.values() if (result := _result(spec, group)) is not None]
     baselines = [result for result in results if not result.config.speculates]
     if baselines:
         tpot = min(result.latency.value for result in baselines)
@@ -56,16 +57,20 @@ def ordered(notes: Iterable[Note]) -> tuple[Note, ...]:
     return tuple(note for note in Note if note in found)
 
 
-def _result(spec: StudySpec, launches: Sequence[LaunchRecord]) -> ConfigResult:
+def _result(spec: StudySpec, launches: Sequence[LaunchRecord]) -> ConfigResult | None:
+    """None where a recorded table does not tell the time per token at the latency load."""
     phases: dict[int, list[PhaseResult]] = {}
     for launch in launches:
         for phase in launch.phases:
             phases.setdefault(phase.concurrency, []).append(phase)
     loads = {concurrency: _load(concurrency, tuple(repeats)) for concurrency, repeats in sorted(phases.items())}
+    latency = loads[spec.objectives.latency].tpot_ms
+    if latency is None:
+        return None
     return ConfigResult(
         config=launches[0].config,
         loads=loads,
-        latency=loads[spec.objectives.latency].tpot_ms,
+        latency=latency,
         throughput=loads[spec.objectives.throughput].rate,
         score=math.nan,
         launches=tuple(launch.number for launch in launches),
@@ -78,14 +83,15 @@ def _result(spec: StudySpec, launches: Sequence[LaunchRecord]) -> ConfigResult:
 def _load(concurrency: int, repeats: tuple[PhaseResult, ...]) -> LoadResult:
     # Kept, because judging after every launch would bootstrap all earlier ones again.
     # One generator state per estimate, so that one more load does not move the others' intervals.
-    tpot = tpot_estimate(repeats, rng=_rng(concurrency))
-    rate = _rate_of(tpot) if concurrency == 1 else throughput_estimate(repeats, rng=_rng(concurrency))
+    tpot = tpot_estimate(repeats, rng=_rng(concurrency)) if any(r.tpot_ms is not None for r in repeats) else None
+    rate = _rate_of(tpot) if tpot and concurrency == 1 else throughput_estimate(repeats, rng=_rng(concurrency))
+    first_tokens = [repeat.ttft_ms for repeat in repeats if repeat.ttft_ms is not None]
     accepts = [repeat.accept_length for repeat in repeats if repeat.accept_length is not None]
     return LoadResult(
         concurrency=concurrency,
         rate=rate,
         tpot_ms=tpot,
-        ttft_ms=sum(repeat.ttft_ms for repeat in repeats) / len(repeats),
+        ttft_ms=sum(first_tokens) / len(first_tokens) if first_tokens else None,
         accept_length=sum(accepts) / len(accepts) if accepts else None,
         notes=_phase_notes(repeats),
         extrapolated=any(repeat.extrapolated for repeat in repeats),

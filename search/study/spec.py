@@ -11,8 +11,9 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from search.config import OPTIONAL_KNOBS, SpecConfig, SpecVersion
 from search.contracts import Phase
 from search.deployment import Algorithm, ArgValue, Deployment, Hardware, Patch
+from search.dialects import Dialect
 from search.errors import SearchError
-from search.space import SpaceChoices
+from search.space import Space, SpaceChoices, enumerate_space
 
 
 def _yaml_off(value: Any) -> Any:
@@ -292,6 +293,15 @@ class StudySpec(_Part):
             allreduce_fusion=self.space.allreduce_fusion,
             optional={name: tuple(values) for name, values in self.space.knobs.items()},
         )
+
+    def space_of(self, dialect: Dialect) -> Space:
+        """All that may be launched: the choices, and what the study names outside of them.
+
+        Raises:
+            UnsupportedKnob: The release has no spelling for an open knob or one of its values.
+            UsageError: A patch lifts a rule that this release does not have.
+        """
+        return enumerate_space(self.choices, self.deployment, dialect).including(self.known_configs)
 
     @property
     def prompt_file(self) -> Path | None:

@@ -10,6 +10,7 @@ from optuna.study import Study
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
 from search.config import SpecConfig
+from search.contracts import PhaseResult
 from search.outcomes import Note, Outcome
 from search.samplers.finite import MAY_ASK_AGAIN, FiniteSpaceSampler
 from search.storage import LaunchRecord, StudyKind
@@ -25,9 +26,14 @@ WORSE = 0.10
 def objective_values(launch: LaunchRecord, spec: StudySpec) -> tuple[float, float]:
     """Both objectives of a measured launch, means over its repeats: milliseconds per token, tokens per second."""
     return (
-        fmean(repeat.tpot_ms for repeat in launch.repeats(spec.objectives.latency)),
+        mean_tpot_ms(launch.repeats(spec.objectives.latency)),
         fmean(repeat.output_tps for repeat in launch.repeats(spec.objectives.throughput)),
     )
+
+
+def mean_tpot_ms(repeats: Sequence[PhaseResult]) -> float:
+    """Mean over the repeats that tell it: all measured ones do, and every row at concurrency 1."""
+    return fmean(repeat.tpot_ms for repeat in repeats if repeat.tpot_ms is not None)
 
 
 def failed_values(launches: Sequence[LaunchRecord], spec: StudySpec) -> tuple[float, float] | None:
@@ -182,7 +188,7 @@ class Trials:
             "notes": [note.value for note in launch.notes],
         }
         if repeats := launch.repeats(low):
-            values[f"c{low}_output_tps"] = 1000 / fmean(repeat.tpot_ms for repeat in repeats)
+            values[f"c{low}_output_tps"] = 1000 / mean_tpot_ms(repeats)
         for concurrency in (low, high):
             accepts = [r.accept_length for r in launch.repeats(concurrency) if r.accept_length is not None]
             if accepts:

@@ -37,9 +37,7 @@ def load_winners(spec: StudySpec, results: Sequence[ConfigResult]) -> list[LoadW
     return [winner for winner in winners if winner is not None]
 
 
-def grounded_winners(
-    spec: StudySpec, results: Sequence[ConfigResult]
-) -> tuple[list[LoadWinner], list[LoadWinner]]:
+def grounded_winners(spec: StudySpec, results: Sequence[ConfigResult]) -> tuple[list[LoadWinner], list[LoadWinner]]:
     """Winners from values that rest on data, and those that only extrapolation makes.
 
     A simulator fitted to three configs would else answer with a fourth that nobody measured. At

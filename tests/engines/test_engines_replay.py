@@ -59,8 +59,7 @@ def test_recorded_values_are_given_as_recorded():
         assert session.effective.release == "0.5.11"
         result = session.measure(Phase(1, 16, 256), 5)
     assert (result.tpot_ms, result.ttft_ms, result.duration_s, result.repeat) == (10.0, 30.0, 42.0, 5)
-    assert result.output_tokens == 4096
-    assert result.whole_run_tps == pytest.approx(97.52, abs=0.01)
+    assert (result.output_tokens, result.whole_run_tps) == (None, None)  # a recording does not hold them
     assert result.notes == ()
     assert result.extrapolated is False
 
@@ -115,10 +114,11 @@ def test_story_replays_its_twelve_numbers_marked_synthetic():
     }
 
 
-def test_story_rows_without_a_time_per_token_get_that_of_a_full_closed_loop():
+def test_what_story_rows_do_not_tell_stays_unknown_except_the_time_per_token_of_one_stream():
     with launch(ReplayEngine(read_recording(ROOT / "recordings" / "kimi-k25-story")), OFF) as session:
         assert session.measure(Phase(1, 8, 256), 1).tpot_ms == 10.787487
-        assert session.measure(Phase(100, 400, 256), 1).tpot_ms == pytest.approx(129.35, abs=0.01)
+        loaded = session.measure(Phase(100, 400, 256), 1)
+    assert (loaded.output_tps, loaded.tpot_ms, loaded.ttft_ms, loaded.duration_s) == (773.1, None, None, None)
 
 
 @pytest.mark.skipif(not WORLDS, reason="no worlds beside the checkout")

@@ -46,7 +46,7 @@ def test_other_gpus_are_counted_by_kind(missing):
 
 def test_memory_in_use_is_named_with_the_gpu_and_the_way_out(missing):
     (line,) = missing(gpus=(gpu(3, used=50 * GIB),))
-    assert "GPU-3" in line and "50.0 GiB" in line and "search clean" in line
+    assert "GPU-3" in line and "50.0 GiB" in line and "nvidia-smi" in line
     assert missing(gpus=(gpu(used=GIB),)) == ()
 
 

@@ -1,0 +1,40 @@
+"""All commands in one typer app. Their modules import nothing heavy before they are called."""
+
+from __future__ import annotations
+
+import typer
+
+from search.cli.dashboard import dashboard
+from search.cli.plan import plan
+from search.cli.record import record
+from search.cli.report import report
+from search.cli.run import run
+from search.cli.try_ import RawCommand, try_
+
+app = typer.Typer(
+    name="search",
+    help="Does speculation pay here, and with which settings?",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    rich_markup_mode=None,
+)
+app.command("run")(run)
+app.command("plan")(plan)
+app.command("try", cls=RawCommand)(try_)
+app.command("report")(report)
+app.command("dashboard")(dashboard)
+app.command("record")(record)
+
+run_app = typer.Typer(name="run", pretty_exceptions_enable=False, add_completion=False, rich_markup_mode=None)
+run_app.command()(run)
+
+
+def main() -> None:
+    """`python -m search`."""
+    app(prog_name="python -m search")
+
+
+def run_main() -> None:
+    """`python -m search.run`."""
+    run_app(prog_name="python -m search.run")

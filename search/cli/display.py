@@ -1,0 +1,146 @@
+"""What a run shows while it runs: plain lines, or the same lines above a live one."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Protocol, TextIO
+
+from search.report.lines import launched_line, launching_line, start_lines
+from search.storage import LaunchRecord
+from search.study.events import Ending, Launching, Listener, RunStart
+from search.study.judgement import Judgement
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+
+class Display(Listener, Protocol):
+    """A listener that may hold the terminal."""
+
+    def close(self) -> None:
+        """Give the terminal back, whatever happened. Safe to call twice."""
+        ...
+
+
+def display_for(stream: TextIO, *, quiet: bool, environ: Mapping[str, str] = os.environ) -> Display:
+    """The display that fits: none when quiet, live on a capable terminal, plain elsewhere."""
+    if quiet:
+        return QuietDisplay()
+    plain = "NO_COLOR" in environ or environ.get("TERM") == "dumb" or not stream.isatty()
+    return PlainDisplay(stream) if plain else LiveDisplay(stream)
+
+
+class QuietDisplay:
+    """Shows nothing; the end is printed by the command itself."""
+
+    def started(self, start: RunStart) -> None:
+        """See `Listener`."""
+
+    def launching(self, launch: Launching) -> None:
+        """See `Listener`."""
+
+    def launched(self, launch: LaunchRecord, judgement: Judgement) -> None:
+        """See `Listener`."""
+
+    def ended(self, ending: Ending, judgement: Judgement) -> None:
+        """See `Listener`."""
+
+    def close(self) -> None:
+        """See `Display`."""
+
+
+class PlainDisplay:
+    """One line an event, flushed: for logs, pipes and `NO_COLOR`."""
+
+    def __init__(self, stream: TextIO = sys.stdout) -> None:
+        self._stream = stream
+        self._of: int | None = None
+        self._waits = True
+        self._gone = False
+
+    def started(self, start: RunStart) -> None:
+        """See `Listener`."""
+        # A launch that takes minutes is announced; a computed one is over before it is read.
+        self._waits = start.kind == "measured"
+        for line in start_lines(start):
+            self._say(line)
+
+    def launching(self, launch: Launching) -> None:
+        """See `Listener`."""
+        self._of = launch.of
+        if self._waits:
+            self._say(launching_line(launch))
+
+    def launched(self, launch: LaunchRecord, judgement: Judgement) -> None:
+        """See `Listener`."""
+        self._say(launched_line(launch, judgement, of=self._of))
+
+    def ended(self, ending: Ending, judgement: Judgement) -> None:  # noqa: ARG002
+        """See `Listener`."""
+        self._say(f"ended: {ending.value}")
+
+    def close(self) -> None:
+        """See `Display`."""
+
+    def _say(self, line: str) -> None:
+        if self._gone:
+            return
+        try:
+            self._stream.write(line + "\n")
+            self._stream.flush()
+        except BrokenPipeError:
+            # Nobody reads any more, but the study is worth finishing: its results are in files.
+            self._gone = True
+
+
+class LiveDisplay(PlainDisplay):
+    """The plain lines, and below them what runs now and for how long."""
+
+    def __init__(self, stream: TextIO = sys.stdout) -> None:
+        super().__init__(stream)
+        self._progress: Progress | None = None
+        self._task: TaskID | None = None
+
+    def launching(self, launch: Launching) -> None:
+        """See `Listener`."""
+        self._of = launch.of
+        progress = self._live()
+        if self._task is not None:
+            progress.remove_task(self._task)
+        self._task = progress.add_task(launching_line(launch), total=None)
+
+    def launched(self, launch: LaunchRecord, judgement: Judgement) -> None:
+        """See `Listener`."""
+        if self._progress and self._task is not None:
+            self._progress.remove_task(self._task)
+            self._task = None
+        super().launched(launch, judgement)
+
+    def ended(self, ending: Ending, judgement: Judgement) -> None:
+        """See `Listener`."""
+        self.close()
+        super().ended(ending, judgement)
+
+    def close(self) -> None:
+        """See `Display`."""
+        if self._progress:
+            self._progress.stop()
+            self._progress = self._task = None
+
+    def _live(self) -> Progress:
+        if self._progress is None:
+            from rich.console import Console
+            from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+            columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+            self._progress = Progress(*columns, console=Console(file=self._stream), transient=True)
+            self._progress.start()
+        return self._progress
+
+    def _say(self, line: str) -> None:
+        if self._progress is None:
+            super()._say(line)
+        else:
+            self._progress.console.print(line, markup=False, highlight=False, soft_wrap=True)

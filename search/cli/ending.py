@@ -1,0 +1,58 @@
+"""The last lines of a run: the answer, the front as a small table, where the files are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from search.report import ReportContent
+from search.report.payload import payload
+from search.report.scripts import script_names
+from search.report.words import KIND_SENTENCES, number, percent, score_words
+from search.study.events import Ending
+
+
+def end_lines(content: ReportContent, folder: Path) -> list[str]:
+    """What a run ends with, also when it was interrupted."""
+    lines = [""]
+    if content.label:
+        lines.append(f"{content.label}: {KIND_SENTENCES[content.study.kind]}")
+    lines += content.judgement.headlines or ("Nothing has been measured yet.",)
+    lines += (f"{answer.name}: {answer.verdict}. {answer.text}" for answer in content.judgement.answers)
+    if content.judgement.front:
+        lines += ["", "front:", *_front(content)]
+    lines += ["", f"report  {folder / 'index.html'}"]
+    files = ("front.csv", "front.json", "trials.csv", "summary.md", *script_names(content).values())
+    return [*lines, *(f"        {folder / name}" for name in files)]
+
+
+def result_json(content: ReportContent, folder: Path, ending: Ending | None = None) -> str:
+    """The result for machines: `front.json`, why the run ended, and where the files are."""
+    result = payload(content) | {"report": str(folder)}
+    return json.dumps(result | ({"ending": ending.value} if ending else {}), indent=1, allow_nan=False)
+
+
+def _front(content: ReportContent) -> list[str]:
+    headers = ["config", *(f"c{load} tok/s" for load in content.loads), "score"]
+    rows = []
+    for result in content.judgement.front:
+        cells = [result.config.config_id]
+        for load in content.loads:
+            at, gain = result.loads.get(load), content.gain(result, load)
+            told = f" ({percent(gain)})" if gain is not None and content.is_compared(result.config, load) else ""
+            cells.append(number(at.rate.value if at else None) + told)
+        rows.append([*cells, score_words(result.score)])
+    return aligned(headers, rows)
+
+
+def aligned(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """A plain table: the first column to the left, the others to the right."""
+    widths = [max(len(line[place]) for line in (headers, *rows)) for place in range(len(headers))]
+    return [
+        "  ".join(
+            cell.rjust(width) if place else cell.ljust(width)
+            for place, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in (headers, *rows)
+    ]

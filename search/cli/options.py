@@ -1,0 +1,75 @@
+"""The options that commands share, spelled once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+
+StudyOption: TypeAlias = Annotated[
+    str | None, typer.Option("--study", metavar="NAME", help="A study's name (in ./spaces, then packaged) or file.")
+]
+SimulateOption: TypeAlias = Annotated[
+    bool, typer.Option("--simulate", help="Use the calibrated cost model instead of GPUs.")
+]
+ReplayOption: TypeAlias = Annotated[
+    Path | None, typer.Option("--replay", metavar="DIR", help="Use a recorded table; the study is in its meta.json.")
+]
+StorageOption: TypeAlias = Annotated[
+    str, typer.Option("--storage", metavar="URL", help="Database: a path, sqlite:///… or postgresql://…")
+]
+ReportsOption: TypeAlias = Annotated[Path, typer.Option("--reports", metavar="DIR", help="Where reports go.")]
+LaunchesOption: TypeAlias = Annotated[
+    int | None, typer.Option("--launches", min=1, metavar="N", help="Server starts of the study's whole life.")
+]
+HoursOption: TypeAlias = Annotated[
+    float | None, typer.Option("--hours", min=0.01, metavar="H", help="Hours of the study's whole life.")
+]
+SeedOption: TypeAlias = Annotated[int | None, typer.Option("--seed", metavar="N", help="Of sampler and simulation.")]
+SamplerOption: TypeAlias = Annotated[
+    str | None, typer.Option("--sampler", metavar="NAME", help="tpe, nsga2, random or grid.")
+]
+ExecutorOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--executor", metavar="ray|inline", help="Where servers are held: Ray actors, or this process."),
+]
+RayAddressOption: TypeAlias = Annotated[
+    str | None, typer.Option("--ray-address", metavar="ADDRESS", help="A running Ray cluster; a local one without it.")
+]
+ModelOption: TypeAlias = Annotated[
+    str | None, typer.Option("--model", metavar="PATH", help="Another target model than the study file's.")
+]
+DraftOption: TypeAlias = Annotated[
+    str | None, typer.Option("--draft", metavar="PATH", help="Another draft model than the study file's.")
+]
+JsonOption: TypeAlias = Annotated[bool, typer.Option("--json", help="The result as JSON on stdout, and nothing else.")]
+QuietOption: TypeAlias = Annotated[bool, typer.Option("-q", "--quiet", help="Only the end.")]
+DebugOption: TypeAlias = Annotated[bool, typer.Option("--debug", help="Errors with their traceback.")]
+
+DEFAULT_STORAGE = "trials.db"
+DEFAULT_REPORTS = Path("reports")
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What the command line asked for; None leaves the study file's value.
+
+    `here` is the folder that relative names are looked up in.
+    """
+
+    here: Path
+    study: str | None = None
+    simulate: bool = False
+    replay: Path | None = None
+    storage: str = DEFAULT_STORAGE
+    reports: Path = DEFAULT_REPORTS
+    launches: int | None = None
+    hours: float | None = None
+    seed: int | None = None
+    sampler: str | None = None
+    executor: str | None = None
+    ray_address: str | None = None
+    model: str | None = None
+    draft: str | None = None

@@ -1,0 +1,47 @@
+"""`search plan`: the space after all rules, the order of the first launches, the hours to expect."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from search.cli.guard import command, say
+from search.cli.options import (
+    DebugOption,
+    DraftOption,
+    JsonOption,
+    LaunchesOption,
+    ModelOption,
+    RunOptions,
+    StudyOption,
+)
+from search.errors import UsageError
+
+
+@command
+def plan(
+    study: StudyOption = None,
+    launches: LaunchesOption = None,
+    model: ModelOption = None,
+    draft: DraftOption = None,
+    listed: Annotated[bool, typer.Option("--list", help="Every config and every dropped point.")] = False,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,  # noqa: ARG001
+) -> None:
+    """Show what a study would launch, what its rules drop or lock and why, and how long it may take."""
+    if study is None:
+        raise UsageError("`--study` names the study to plan, such as `--study kimi-k25`.")
+    import json
+
+    from search.cli.assemble import read_spec
+    from search.cli.planning import plan_of
+
+    spec = read_spec(RunOptions(here=Path.cwd(), study=study, model=model, draft=draft))
+    made = plan_of(spec, launches=launches or spec.budget.launches)
+    if as_json:
+        say(json.dumps(made.to_json(), indent=1))
+        return
+    for line in made.lines(listed=listed):
+        say(line)

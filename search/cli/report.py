@@ -1,0 +1,48 @@
+"""`search report`: every file of a report, from the database alone."""
+
+from __future__ import annotations
+
+from search.cli.guard import command, say
+from search.cli.options import (
+    DEFAULT_REPORTS,
+    DEFAULT_STORAGE,
+    DebugOption,
+    JsonOption,
+    ReportsOption,
+    StorageOption,
+    StudyOption,
+)
+from search.errors import UsageError
+
+
+@command
+def report(
+    study: StudyOption = None,
+    storage: StorageOption = DEFAULT_STORAGE,
+    reports: ReportsOption = DEFAULT_REPORTS,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,  # noqa: ARG001
+) -> None:
+    """Rebuild a study's report from the database alone."""
+    if study is None:
+        raise UsageError("`--study` names the study to report, such as `--study kimi-k25`.")
+    from search.cli.contents import ContentBuilder
+    from search.cli.ending import end_lines, result_json
+    from search.cli.stored import require_database, spec_of, stored_study
+    from search.report import write_report
+    from search.storage import Store
+    from search.study.judge import judge
+
+    require_database(storage)
+    with Store(storage) as store:
+        record = stored_study(store, study)
+        launches = store.launches(record.name)
+    spec = spec_of(record)
+    content = ContentBuilder(spec, record).content(launches, judge(spec, launches))
+    folder = reports / record.name
+    write_report(folder, content)
+    if as_json:
+        say(result_json(content, folder))
+    else:
+        for line in end_lines(content, folder)[1:]:
+            say(line)

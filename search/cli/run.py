@@ -1,0 +1,74 @@
+"""`search run`: the main job."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from search.cli.guard import command, say
+from search.cli.options import (
+    DEFAULT_REPORTS,
+    DEFAULT_STORAGE,
+    DebugOption,
+    DraftOption,
+    ExecutorOption,
+    HoursOption,
+    JsonOption,
+    LaunchesOption,
+    ModelOption,
+    QuietOption,
+    RayAddressOption,
+    ReplayOption,
+    ReportsOption,
+    RunOptions,
+    SamplerOption,
+    SeedOption,
+    SimulateOption,
+    StorageOption,
+    StudyOption,
+)
+
+
+@command
+def run(
+    study: StudyOption = None,
+    simulate: SimulateOption = False,
+    replay: ReplayOption = None,
+    storage: StorageOption = DEFAULT_STORAGE,
+    reports: ReportsOption = DEFAULT_REPORTS,
+    launches: LaunchesOption = None,
+    hours: HoursOption = None,
+    seed: SeedOption = None,
+    sampler: SamplerOption = None,
+    executor: ExecutorOption = None,
+    ray_address: RayAddressOption = None,
+    model: ModelOption = None,
+    draft: DraftOption = None,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+    debug: DebugOption = False,  # noqa: ARG001
+) -> None:
+    """Search a study: measure its configs, keep what was measured, write the report. Resumes by default."""
+    options = RunOptions(
+        here=Path.cwd(),
+        study=study,
+        simulate=simulate,
+        replay=replay,
+        storage=storage,
+        reports=reports,
+        launches=launches,
+        hours=hours,
+        seed=seed,
+        sampler=sampler,
+        executor=executor,
+        ray_address=ray_address,
+        model=model,
+        draft=draft,
+    )
+    if not quiet:
+        # Before the imports that take a second or two: a person should see that something happens.
+        what = f"replay of {replay}" if replay else f"study {study}" if study else "no study named"
+        say(f"search: {what}", err=as_json)
+    from search.cli.running import run_assembled
+
+    run_assembled(options, out=sys.stderr if as_json else sys.stdout, as_json=as_json, quiet=quiet)

@@ -1,0 +1,91 @@
+"""`search try`: one launch now, outside the search."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from typer.core import TyperCommand
+
+from search.cli.guard import command, say
+from search.cli.options import (
+    DEFAULT_REPORTS,
+    DEFAULT_STORAGE,
+    DebugOption,
+    DraftOption,
+    ExecutorOption,
+    JsonOption,
+    ModelOption,
+    QuietOption,
+    RayAddressOption,
+    ReplayOption,
+    ReportsOption,
+    RunOptions,
+    SeedOption,
+    SimulateOption,
+    StorageOption,
+    StudyOption,
+)
+
+RAW = "--raw"
+_RAW_WORDS = "search.raw"
+
+
+class RawCommand(TyperCommand):
+    """Keeps every word after `--raw` from being parsed: they belong to the server."""
+
+    def parse_args(self, ctx, args):  # type: ignore[no-untyped-def]
+        """See typer; the raw words go to `ctx.meta`."""
+        if RAW in args:
+            place = args.index(RAW)
+            ctx.meta[_RAW_WORDS] = tuple(args[place + 1 :])
+            args = args[: place + 1]
+        return super().parse_args(ctx, args)
+
+
+@command
+def try_(
+    ctx: typer.Context,
+    config: Annotated[
+        str | None, typer.Argument(metavar="[CONFIG]", help='Such as "topk=2 num_steps=2", or a config id.')
+    ] = None,
+    study: StudyOption = None,
+    simulate: SimulateOption = False,
+    replay: ReplayOption = None,
+    storage: StorageOption = DEFAULT_STORAGE,
+    reports: ReportsOption = DEFAULT_REPORTS,
+    seed: SeedOption = None,
+    executor: ExecutorOption = None,
+    ray_address: RayAddressOption = None,
+    model: ModelOption = None,
+    draft: DraftOption = None,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+    raw: Annotated[
+        bool,
+        typer.Option(RAW, help="Send all words after it to the server exactly: NAME=VALUE first, then arguments."),
+    ] = False,
+    debug: DebugOption = False,  # noqa: ARG001
+) -> None:
+    """Launch one config now, measure it, and say what really ran."""
+    options = RunOptions(
+        here=Path.cwd(),
+        study=study,
+        simulate=simulate,
+        replay=replay,
+        storage=storage,
+        reports=reports,
+        seed=seed,
+        executor=executor,
+        ray_address=ray_address,
+        model=model,
+        draft=draft,
+    )
+    if not quiet:
+        say(f"search: one launch for study {study or replay}", err=as_json)
+    from search.cli.trying import try_config
+
+    words = ctx.meta.get(_RAW_WORDS, ()) if raw else None
+    try_config(options, config, words, out=sys.stderr if as_json else sys.stdout, as_json=as_json, quiet=quiet)

@@ -1,0 +1,112 @@
+"""All that a report is made of; every file of it is a pure function of this."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from search.config import CORE_KNOBS, KnobValue, SpecConfig
+from search.report.words import KIND_LABELS, percent
+from search.space import SpaceSummary
+from search.storage import LaunchRecord, StudyRecord
+from search.study.judgement import ConfigResult, Judgement, LoadWinner
+from search.study.spec import StudySpec
+
+
+@dataclass(frozen=True, slots=True)
+class ReportContent:
+    """One study, ready to be written down.
+
+    Nothing in it depends on the time of writing, so a report rebuilt from the database equals
+    the one written live.
+
+    Attributes:
+        commands: Config id -> the server command as shell text, quoted, secrets masked, without a
+            shebang; none for a replayed table.
+        provenance: What the numbers rest on (fitted, prior, extrapolated, recorded), one line each.
+        details: The same in full, such as each parameter of the cost model with its reason.
+        space: What is in the space and what is not; None for a recording, whose space is its rows.
+    """
+
+    spec: StudySpec
+    study: StudyRecord
+    launches: tuple[LaunchRecord, ...]
+    judgement: Judgement
+    commands: Mapping[str, str] = field(default_factory=dict)
+    provenance: tuple[str, ...] = ()
+    details: tuple[str, ...] = ()
+    space: SpaceSummary | None = None
+
+    @property
+    def title(self) -> str:
+        """The study file's own title, or the study's name."""
+        return self.spec.title or self.study.name
+
+    @property
+    def label(self) -> str:
+        """`SIMULATED`, `REPLAY`, or empty for a measured study."""
+        return KIND_LABELS[self.study.kind]
+
+    @property
+    def latency_load(self) -> int:
+        """Concurrency of the first objective."""
+        return self.spec.objectives.latency
+
+    @property
+    def throughput_load(self) -> int:
+        """Concurrency of the second objective."""
+        return self.spec.objectives.throughput
+
+    @property
+    def loads(self) -> tuple[int, ...]:
+        """Every concurrency that is to be measured or was, ascending."""
+        seen = {load for result in self.judgement.results for load in result.loads}
+        return tuple(sorted(seen | set(self.spec.loads)))
+
+    @property
+    def knobs(self) -> tuple[str, ...]:
+        """Columns for knobs: the core ones, then those the study opens or any config carries."""
+        carried = {name for launch in self.launches for name, _ in launch.config.extra}
+        return (*CORE_KNOBS, *sorted(carried | set(self.spec.space.knobs)))
+
+    @property
+    def last_change(self) -> datetime:
+        """When the last launch ended (the study's creation without one)."""
+        ends = [launch.started_at + timedelta(seconds=launch.duration_s or 0) for launch in self.launches]
+        return max(ends, default=self.study.created_at)
+
+    def winner(self, concurrency: int) -> LoadWinner | None:
+        """The answer at one load, None when nothing was measured there."""
+        return next((winner for winner in self.judgement.winners if winner.concurrency == concurrency), None)
+
+    def gain(self, result: ConfigResult, concurrency: int) -> float | None:
+        """`rate / best baseline rate - 1` at one load; None when either was not measured."""
+        winner, load = self.winner(concurrency), result.loads.get(concurrency)
+        if winner is None or load is None or not winner.baseline_rate.value:
+            return None
+        return load.rate.value / winner.baseline_rate.value - 1
+
+    def is_compared(self, config: SpecConfig, concurrency: int) -> bool:
+        """Whether a gain says something: the best baseline's over itself does not."""
+        winner = self.winner(concurrency)
+        return winner is not None and winner.baseline != config
+
+    def against(self, result: ConfigResult, concurrency: int) -> str:
+        """The gain in words, such as `+10.1% against off`, or `best baseline`; empty when not known."""
+        winner, gain = self.winner(concurrency), self.gain(result, concurrency)
+        if winner is None or gain is None:
+            return ""
+        if result.config == winner.baseline:
+            return "best baseline"
+        return f"{percent(gain)} against {winner.baseline.config_id}"
+
+    def score(self, config: SpecConfig) -> float | None:
+        """The score of a config, None when it was not measured at both objectives."""
+        scores = (result.score for result in self.judgement.results if result.config == config)
+        return next(scores, None)
+
+
+def knob_values(config: SpecConfig, names: tuple[str, ...]) -> dict[str, KnobValue | None]:
+    """The values of `names`, None where a config does not have the knob."""
+    return {name: config.params.get(name) for name in names}

@@ -1,0 +1,216 @@
+"""Plotly figures as JSON. Colours that depend on light or dark are set by the page."""
+
+from __future__ import annotations
+
+from collections import Counter
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from search.config import SpecConfig
+from search.report.content import ReportContent
+from search.report.words import number, percent
+from search.study.judgement import ConfigResult, LoadResult
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+# Okabe and Ito's palette: told apart with colour-blind eyes, on white and on near-black.
+FAMILY_STYLE: dict[str, tuple[str, str]] = {
+    "off": ("#7a7a7a", "diamond"),
+    "v1 chain": ("#0072b2", "circle"),
+    "v1 tree": ("#56b4e9", "square"),
+    "v2 chain": ("#d55e00", "circle"),
+    "v2 tree": ("#e69f00", "square"),
+}
+FRONT_COLOUR = "#009e73"
+LINES_BY_LOAD = 6
+DASHES = ("solid", "dash", "dot", "dashdot")
+LABEL_WIDTH, LABEL_HEIGHT = 0.2, 0.06
+"""Room for a config id, as shares of the plot."""
+
+
+def pareto(content: ReportContent) -> str:
+    """Speed of one user against speed of all, as figure JSON; up and right is better."""
+    import plotly.graph_objects as go
+
+    figure = go.Figure()
+    front = [result for result in content.judgement.front if _is_complete(content, result)]
+    if len(front) > 1:
+        at = [_point(content, result) for result in front]
+        figure.add_scatter(
+            x=[x for x, _ in at], y=[y for _, y in at], mode="lines", name="front", hoverinfo="skip",
+            line={"color": FRONT_COLOUR, "width": 1.5, "shape": "linear"},
+        )  # fmt: skip
+    for family, (colour, symbol) in FAMILY_STYLE.items():
+        members = [
+            result
+            for result in content.judgement.results
+            if result.config.family == family and _is_complete(content, result)
+        ]
+        if members:
+            _add_family(figure, content, family, members, colour, symbol)
+    _add_baseline_lines(figure, content)
+    low, high = content.latency_load, content.throughput_load
+    figure.update_layout(
+        xaxis_title=f"output tok/s at C={low} (one request at a time)" if low == 1 else f"output tok/s at C={low}",
+        yaxis_title=f"output tok/s at C={high}",
+        **_calm(),
+    )
+    return _json(figure)
+
+
+def by_load(content: ReportContent) -> str:
+    """Gain over the best baseline at every measured load, best configs of each family, as figure JSON."""
+    import plotly.graph_objects as go
+
+    figure = go.Figure()
+    drawn: Counter[str] = Counter()
+    for result in _lines_by_load(content):
+        colour, symbol = FAMILY_STYLE[result.config.family]
+        dash = DASHES[drawn[result.config.family] % len(DASHES)]
+        drawn[result.config.family] += 1
+        loads = [load for load in sorted(result.loads) if content.gain(result, load) is not None]
+        gains = [100 * (content.gain(result, load) or 0.0) for load in loads]
+        name = escape(result.config.config_id)
+        figure.add_scatter(
+            x=loads, y=gains, mode="lines+markers", name=name,
+            line={"color": colour, "width": 2, "dash": dash},
+            marker={"symbol": symbol, "size": 8},
+            text=[_load_text(content, result, load) for load in loads],
+            hovertemplate=f"{name}<br>%{{text}}<extra></extra>",
+        )  # fmt: skip
+    figure.add_hline(y=0, line={"color": FAMILY_STYLE["off"][0], "width": 1.5, "dash": "dot"})
+    ticks = list(content.loads)
+    figure.update_layout(
+        xaxis={"title": "concurrency", "type": "log", "tickvals": ticks, "ticktext": [str(load) for load in ticks]},
+        yaxis={"title": "gain over the best baseline, %", "ticksuffix": "%"},
+        **_calm(),
+    )
+    return _json(figure)
+
+
+def _lines_by_load(content: ReportContent) -> list[ConfigResult]:
+    """The winner of each load, then the best of each family: what the words talk about, not everything."""
+    winners = {winner.config for winner in content.judgement.winners}
+    results = content.judgement.results
+    chosen = [result for result in results if result.config in winners]
+    for family in FAMILY_STYLE:
+        best = next((result for result in results if result.config.family == family), None)
+        if best is not None and best not in chosen:
+            chosen.append(best)
+    return chosen[:LINES_BY_LOAD]
+
+
+def _add_family(
+    figure: go.Figure, content: ReportContent, family: str, members: list[ConfigResult], colour: str, symbol: str
+) -> None:
+    front = {result.config for result in content.judgement.front}
+    labels = _labels(content)
+    points = [_point(content, result) for result in members]
+    figure.add_scatter(
+        x=[x for x, _ in points],
+        y=[y for _, y in points],
+        name="baseline (off)" if family == "off" else family,
+        mode="markers+text",
+        text=[escape(result.config.config_id) if result.config in labels else "" for result in members],
+        textposition=[labels.get(result.config, "top center") for result in members],
+        customdata=[_hover(content, result) for result in members],
+        hovertemplate="%{customdata}<extra></extra>",
+        marker={
+            "color": colour,
+            "symbol": [f"{symbol}-open" if result.extrapolated else symbol for result in members],
+            "opacity": 1,
+            "size": [12 if family == "off" else 11 if result.config in front else 8 for result in members],
+            "line": {
+                "color": FRONT_COLOUR,
+                "width": [2 if result.config in front or result.extrapolated else 0 for result in members],
+            },
+        },
+        error_x=_doubt([result.loads[content.latency_load] for result in members], colour),
+        error_y=_doubt([result.loads[content.throughput_load] for result in members], colour),
+        cliponaxis=False,
+    )
+
+
+def _labels(content: ReportContent) -> dict[SpecConfig, str]:
+    """Front configs with a label and its side of the mark; one that would cover another has none.
+
+    Sides alternate along the front. The name is always in the hover text.
+    """
+    points = [_point(content, result) for result in content.judgement.results if _is_complete(content, result)]
+    widths = [max(axis) - min(axis) or 1.0 for axis in zip(*points, strict=True)] or [1.0, 1.0]
+    placed: list[tuple[float, float, str]] = []
+    found: dict[SpecConfig, str] = {}
+    for result in content.judgement.front:
+        x, y = _point(content, result)
+        for side in ("top center", "bottom center"):
+            if all(
+                side != other or abs(x - left) / widths[0] > LABEL_WIDTH or abs(y - up) / widths[1] > LABEL_HEIGHT
+                for left, up, other in placed
+            ):
+                placed.append((x, y, side))
+                found[result.config] = side
+                break
+    return found
+
+
+def _add_baseline_lines(figure: go.Figure, content: ReportContent) -> None:
+    """Best baseline at each objective; right of one and above the other, speculation pays at both."""
+    for load, add in ((content.latency_load, figure.add_vline), (content.throughput_load, figure.add_hline)):
+        winner = content.winner(load)
+        if winner is not None:
+            place = {"x" if add == figure.add_vline else "y": winner.baseline_rate.value}
+            add(**place, line={"color": FAMILY_STYLE["off"][0], "width": 1, "dash": "dot"})
+
+
+def _doubt(loads: list[LoadResult], colour: str) -> dict[str, Any]:
+    """Error bars; a value without a known doubt has none, which is not a doubt of zero."""
+    above = [None if load.rate.hi is None else load.rate.hi - load.rate.value for load in loads]
+    below = [None if load.rate.lo is None else load.rate.value - load.rate.lo for load in loads]
+    return {
+        "type": "data", "symmetric": False, "array": above, "arrayminus": below,
+        "color": colour, "thickness": 1, "width": 3,
+    }  # fmt: skip
+
+
+def _hover(content: ReportContent, result: ConfigResult) -> str:
+    lines = [f"<b>{escape(result.config.config_id)}</b>"]
+    lines += [_load_text(content, result, load) for load in sorted(result.loads)]
+    if result.notes:
+        lines.append(escape(" ".join(result.notes)))
+    return "<br>".join(lines)
+
+
+def _load_text(content: ReportContent, result: ConfigResult, concurrency: int) -> str:
+    load, gain = result.loads[concurrency], content.gain(result, concurrency)
+    text = f"C={concurrency}: {number(load.rate.value)} tok/s"
+    if gain is not None:
+        text += f" ({percent(gain)})"
+    if load.accept_length is not None:
+        text += f", accept {load.accept_length:.2f}"
+    return text + (", extrapolated" if load.extrapolated else "")
+
+
+def _is_complete(content: ReportContent, result: ConfigResult) -> bool:
+    return content.latency_load in result.loads and content.throughput_load in result.loads
+
+
+def _point(content: ReportContent, result: ConfigResult) -> tuple[float, float]:
+    low, high = result.loads[content.latency_load], result.loads[content.throughput_load]
+    return round(low.rate.value, 4), round(high.rate.value, 4)
+
+
+def _calm() -> dict[str, Any]:
+    return {
+        "template": "none",
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "margin": {"l": 64, "r": 24, "t": 16, "b": 56},
+        "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        "hoverlabel": {"align": "left"},
+    }
+
+
+def _json(figure: go.Figure) -> str:
+    text: str = figure.to_json()
+    return text

@@ -1,0 +1,77 @@
+"""The lines that a run prints, for the terminal and for `run.log` alike."""
+
+from __future__ import annotations
+
+from statistics import fmean
+
+from search.outcomes import Note
+from search.report.words import KIND_LABELS, counted, duration, number, one_line, percent
+from search.storage import LaunchRecord
+from search.study.events import Launching, RunStart
+from search.study.judgement import Judgement
+
+
+def start_lines(start: RunStart) -> list[str]:
+    """What is searched and what it may cost."""
+    label = f" [{KIND_LABELS[start.kind]}]" if KIND_LABELS[start.kind] else ""
+    left_out = f"{start.locked:,} locked and {start.dropped:,} dropped"
+    lines = [f"study {start.study}{label}: {counted(start.valid, 'valid config')} ({left_out})"]
+    if start.already:
+        lines[0] += f", {counted(start.already, 'launch')} already made"
+    left = max(start.budget_launches - start.already, 0)
+    hours = "" if start.expected_hours is None else f", about {duration(start.expected_hours * 3600)}"
+    return [*lines, f"plan: {counted(left, 'launch')} at most{hours}"]
+
+
+def launching_line(launch: Launching) -> str:
+    """`[ 3/40] known: v2-k1-s2-d3 starts`, with the reason it was chosen."""
+    why = f" ({launch.why})" if launch.why else ""
+    return f"{_place(launch.number, launch.of)} {launch.stage}: {launch.config.config_id} starts{why}"
+
+
+def launched_line(launch: LaunchRecord, judgement: Judgement, *, of: int | None = None) -> str:
+    """One result, or one failure with its reason and where to read on.
+
+    Percentages are against the best baseline measured so far at the same load.
+    """
+    head = f"{_place(launch.number, of)} {launch.config.config_id}"
+    if launch.asked != launch.config:
+        head += f" (asked: {launch.asked.config_id})"
+    if launch.reason is not None:
+        line = launch.evidence.root_line if launch.evidence else ""
+        log = launch.evidence.log_path if launch.evidence else ""
+        parts = [head, f"{launch.outcome or ''} {launch.reason}".strip()]
+        return "  ".join([*parts, *([one_line(line)] if line else []), *([f"see {log}"] if log else [])])
+    loads = sorted({phase.concurrency for phase in launch.phases})
+    rates = [_rate(launch, load, judgement) for load in loads]
+    accepts = [_accept(launch, load) for load in loads]
+    told = [f"accept {'/'.join(accept or '-' for accept in accepts)}"] if any(accepts) else []
+    times = [f"boot {duration(launch.boot_s)}", f"total {duration(launch.duration_s)}"]
+    notes = {*launch.notes, *(note for phase in launch.phases for note in phase.notes)}
+    notes.discard(Note.SYNTHETIC)  # The first line of the run says it for all.
+    outcome = [launch.outcome.value] if launch.outcome and launch.outcome != "MEASURED" else []
+    return "  ".join([head, *outcome, *rates, *told, *times, *sorted(notes)])
+
+
+def _place(number_: int, of: int | None) -> str:
+    if of is None:
+        return f"[{number_}]"
+    return f"[{number_:>{len(str(of))}}/{of}]"
+
+
+def _rate(launch: LaunchRecord, concurrency: int, judgement: Judgement) -> str:
+    repeats = launch.repeats(concurrency)
+    if concurrency == 1:
+        rate = 1000 / fmean(phase.tpot_ms for phase in repeats if phase.tpot_ms is not None)
+    else:
+        rate = fmean(phase.output_tps for phase in repeats)
+    text = f"c{concurrency} {number(rate)} tok/s"
+    winner = next((winner for winner in judgement.winners if winner.concurrency == concurrency), None)
+    if winner is None or winner.baseline == launch.config:
+        return text
+    return f"{text} ({percent(rate / winner.baseline_rate.value - 1)})"
+
+
+def _accept(launch: LaunchRecord, concurrency: int) -> str | None:
+    lengths = [phase.accept_length for phase in launch.repeats(concurrency) if phase.accept_length is not None]
+    return f"{fmean(lengths):.1f}" if lengths else None

@@ -1,0 +1,98 @@
+"""Keeps a report's files fresh while a study runs."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+from search.contracts import Clock
+from search.report.content import ReportContent
+from search.report.files import write_page, write_tables
+from search.report.lines import launched_line, launching_line, start_lines
+from search.report.words import one_line
+from search.storage import LaunchRecord
+from search.study.events import Ending, Launching, RunStart
+from search.study.judgement import Judgement
+
+PAGE_EVERY_S = 30.0
+_log = logging.getLogger(__name__)
+
+
+class ReportListener:
+    """Renews tables after every launch, the page at most twice a minute, and both at the end.
+
+    Args:
+        folder: `reports/<study>`.
+        content: Builds the content for a judgement, from what is stored by then.
+        clock: Real time, also in simulation: the page's price is paid in real seconds.
+    """
+
+    def __init__(self, folder: Path, content: Callable[[Judgement], ReportContent], clock: Clock) -> None:
+        self._folder = folder
+        self._content = content
+        self._clock = clock
+        self._page_at: float | None = None
+
+    def started(self, start: RunStart) -> None:
+        """See `Listener`."""
+
+    def launching(self, launch: Launching) -> None:
+        """See `Listener`."""
+
+    def launched(self, launch: LaunchRecord, judgement: Judgement) -> None:  # noqa: ARG002
+        """See `Listener`."""
+        due = self._page_at is None or self._clock.monotonic() - self._page_at >= PAGE_EVERY_S
+        self._write(judgement, page=due)
+        if due:
+            self._page_at = self._clock.monotonic()
+
+    def ended(self, ending: Ending, judgement: Judgement) -> None:  # noqa: ARG002
+        """See `Listener`."""
+        self._write(judgement, page=True)
+
+    def _write(self, judgement: Judgement, *, page: bool) -> None:
+        """Write what is due; a full disk must not end a study whose measurements are in the database."""
+        content = self._content(judgement)
+        try:
+            write_tables(self._folder, content)
+            if page:
+                write_page(self._folder, content)
+        except OSError as error:
+            _log.warning("the report could not be written, and `search report` will rebuild it: %s", error)
+
+
+class RunLog:
+    """Appends every line of a run to `run.log`, with the time of the study's own clock."""
+
+    def __init__(self, path: Path, clock: Clock) -> None:
+        self._path = path
+        self._clock = clock
+        self._of: int | None = None
+
+    def started(self, start: RunStart) -> None:
+        """See `Listener`."""
+        for line in start_lines(start):
+            self._write(line)
+
+    def launching(self, launch: Launching) -> None:
+        """See `Listener`."""
+        self._of = launch.of
+        self._write(launching_line(launch))
+
+    def launched(self, launch: LaunchRecord, judgement: Judgement) -> None:
+        """See `Listener`."""
+        self._write(launched_line(launch, judgement, of=self._of))
+
+    def ended(self, ending: Ending, judgement: Judgement) -> None:
+        """See `Listener`."""
+        for line in (f"ended: {ending.value}", *judgement.headlines):
+            self._write(line)
+
+    def _write(self, line: str) -> None:
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with self._path.open("a", encoding="utf-8") as stream:
+                stream.write(f"{self._clock.now():%Y-%m-%dT%H:%M:%SZ} {one_line(line)}\n")
+        except OSError as error:
+            _log.warning("%s could not be written: %s", self._path, error)

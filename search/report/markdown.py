@@ -1,0 +1,74 @@
+"""`summary.md`: the report to paste into a message."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from search.report.content import ReportContent
+from search.report.scripts import script_names
+from search.report.words import KIND_SENTENCES, counted, duration, number, one_line, percent, role_words, score_words
+from search.study.judgement import ConfigResult
+
+
+def summary(content: ReportContent) -> str:
+    """The summary as Markdown text."""
+    judgement = content.judgement
+    spent = duration(sum(launch.duration_s or 0 for launch in content.launches))
+    parts = [f"# {_text(content.title)}"]
+    if content.label:
+        parts.append(f"**{content.label}.** {KIND_SENTENCES[content.study.kind]}")
+    parts.append("\n".join(f"- {_text(line)}" for line in judgement.headlines) or "Nothing has been measured yet.")
+    if judgement.front:
+        parts += ["## Front", front_table(content, judgement.front)]
+    if judgement.picks:
+        scripts = script_names(content)
+        picks = (
+            f"- {', '.join(role_words(role) for role in pick.roles)}: `{pick.result.config.config_id}`"
+            + (", extrapolated" if pick.result.extrapolated else "")
+            + (f" ({scripts[pick.result.config.config_id]})" if pick.result.config.config_id in scripts else "")
+            for pick in judgement.picks
+        )
+        parts += ["## Picks", "\n".join(picks)]
+    if judgement.answers:
+        verdicts = (
+            f"- **{_text(answer.name)}: {answer.verdict}.** {_text(answer.text)}" for answer in judgement.answers
+        )
+        parts += ["## Questions", "\n".join(verdicts)]
+    if judgement.failures:
+        rows = (
+            (str(failure.launch), failure.config.config_id, failure.reason, failure.blame, failure.root_line)
+            for failure in judgement.failures
+        )
+        parts += ["## Failures", _table(("launch", "config", "reason", "blame", "first root line"), rows)]
+    if lines := [*content.provenance, *(f"Assumed: {line}" for line in content.spec.assumptions)]:
+        parts += ["## Where the numbers come from", "\n".join(f"- {_text(line)}" for line in lines)]
+    parts.append(
+        f"{counted(len(content.launches), 'launch')} in {spent}; "
+        f"{counted(len(judgement.results), 'config')} measured; study `{content.study.name}`."
+    )
+    return "\n\n".join(parts) + "\n"
+
+
+def front_table(content: ReportContent, results: Iterable[ConfigResult]) -> str:
+    """Configs with their rate and gain at every load, as a Markdown table."""
+    headers = ["config", *(f"C={load} tok/s" for load in content.loads), "score"]
+    rows = []
+    for result in results:
+        cells = [result.config.config_id]
+        for load in content.loads:
+            at, gain = result.loads.get(load), content.gain(result, load)
+            told = f" ({percent(gain)})" if gain is not None and content.is_compared(result.config, load) else ""
+            cells.append(number(at.rate.value if at else None) + told)
+        rows.append((*cells, score_words(result.score)))
+    return _table(headers, rows)
+
+
+def _table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [headers, ["---"] * len(headers), *rows]
+    return "\n".join("| " + " | ".join(_text(cell) for cell in line) + " |" for line in lines)
+
+
+def _text(text: str) -> str:
+    """User text on one line, unable to open a tag, a link or a table cell."""
+    return re.sub(r"([|<>\[\]`\\])", r"\\\1", one_line(text))

@@ -1,0 +1,253 @@
+"""The main job from argument list to exit code, on the cost model."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import search as search_package
+from search.cli.app import app, run_app
+from search.cli.display import LiveDisplay, PlainDisplay, QuietDisplay, display_for
+
+SIMULATED = ("--study", "kimi-k25", "--simulate")
+# The children import the package under test, installed or not.
+ENVIRON = {**os.environ, "PYTHONPATH": str(Path(search_package.__file__).parents[1])}
+FOLDER = Path("reports/kimi-k25.simulated")
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(*words):
+    return CliRunner().invoke(run_app, [str(word) for word in words])
+
+
+def search(*words):
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def files(folder):
+    return {
+        path.relative_to(folder).as_posix(): path.read_text()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != "run.log"
+    }
+
+
+def test_simulated_run_ends_with_the_front_and_the_paths():
+    done = run(*SIMULATED, "--launches", 4)
+    assert done.exit_code == 0, done.output
+    lines = done.stdout.splitlines()
+    assert lines[0] == "search: study kimi-k25"
+    assert lines[1].startswith("study kimi-k25.simulated [SIMULATED]: ")
+    assert sum(line.startswith("[") for line in lines) == 4
+    assert "front:" in lines
+    assert f"report  {FOLDER}/index.html" in lines
+    assert all((FOLDER / name).is_file() for name in ("index.html", "front.csv", "front.json", "summary.md", "run.log"))
+    assert done.stderr == ""
+
+
+def test_same_command_again_resumes_and_launches_nothing_over_its_budget():
+    run(*SIMULATED, "--launches", 3)
+    done = run(*SIMULATED, "--launches", 4)
+    assert "3 launches already made" in done.stdout
+    assert [line[:5] for line in done.stdout.splitlines() if line.startswith("[")] == ["[4/4]"]
+    assert len((FOLDER / "trials.csv").read_text().splitlines()) == 5
+
+
+def test_report_from_the_database_alone_equals_the_live_one():
+    run(*SIMULATED, "--launches", 4)
+    live = files(FOLDER)
+    for path in live:
+        (FOLDER / path).unlink()
+    done = search("report", "--study", "kimi-k25")
+    assert done.exit_code == 0, done.output
+    assert files(FOLDER) == live
+
+
+def test_json_is_the_only_thing_on_stdout():
+    done = run(*SIMULATED, "--launches", 3, "--json")
+    result = json.loads(done.stdout)
+    assert result["ending"] == "the launch budget is spent"
+    assert result["kind"] == "simulated"
+    assert result["front"][0]["config_id"] in {"off", "off+arf=auto", "v2-k1-s2-d3"}
+    assert "[3/3]" in done.stderr
+
+
+def test_quiet_prints_only_the_end():
+    done = run(*SIMULATED, "--launches", 2, "-q")
+    assert "[1/2]" not in done.stdout
+    assert done.stdout.lstrip().startswith("SIMULATED: ")
+    assert done.stderr == ""
+
+
+def test_model_of_the_command_line_reaches_report_and_script():
+    run(*SIMULATED, "--launches", 2, "--model", "/models/<i>kimi</i>")
+    assert "&lt;i&gt;kimi&lt;/i&gt;" in (FOLDER / "index.html").read_text()
+    assert "<i>kimi" not in (FOLDER / "index.html").read_text()
+    assert "'/models/<i>kimi</i>'" in (FOLDER / "launch/off.sh").read_text()
+
+
+def test_without_the_gpus_says_what_is_missing_and_makes_nothing(here):
+    done = run("--study", "kimi-k25", "--launches", 5)
+    assert done.exit_code == 3
+    missing = done.stderr.splitlines()
+    assert any(line.startswith("GPUs: the study needs 8x") for line in missing)
+    assert missing[-1].endswith(": python -m search.run --study kimi-k25 --launches 5 --simulate")
+    assert list(here.iterdir()) == []
+
+
+def test_unknown_study_lists_the_known_ones(here):
+    done = run("--study", "kimi-k26", "--simulate")
+    assert done.exit_code == 2
+    assert "Did you mean kimi-k25?" in done.stderr
+    assert "h200-lab, kimi-k25" in done.stderr
+    assert list(here.iterdir()) == []
+
+
+def test_study_that_this_folder_adds_is_found_before_the_packaged_ones(here):
+    (here / "spaces").mkdir()
+    (here / "spaces" / "mine.yaml").write_text("study: mine\nmodle: {}\n")
+    done = run("--study", "mine", "--simulate")
+    assert done.exit_code == 2
+    assert "mine.yaml:2: `modle`" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "Known studies: h200-lab, kimi-k25"),
+        ((*SIMULATED, "--launches", "0"), "--launches"),
+        ((*SIMULATED, "--bogus"), "--bogus"),
+        ((*SIMULATED, "--executor", "slurm"), "`--executor` is one of ray, inline, but got 'slurm'"),
+        ((*SIMULATED, "--replay", "x"), "`--simulate` and `--replay` exclude one another"),
+        ((*SIMULATED, "--sampler", "magic"), "magic"),
+        (("--replay", "nowhere"), "nowhere"),
+    ],
+)
+def test_wrong_usage_exits_with_2_and_says_why(words, said):
+    done = run(*words)
+    assert done.exit_code == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_debug_shows_the_traceback():
+    done = run("--study", "nope", "--simulate", "--debug")
+    assert done.exit_code == 2
+    assert "Traceback" in done.stderr
+
+
+def test_report_of_a_storage_that_is_not_there_makes_none(here):
+    done = search("report", "--study", "kimi-k25")
+    assert done.exit_code == 2
+    assert "There is no database trials.db" in done.stderr
+    assert list(here.iterdir()) == []
+
+
+def test_help_lists_exactly_the_commands_that_exist():
+    listed = [line.split()[0] for line in search("--help").stdout.split("Commands:")[1].splitlines() if line.strip()]
+    assert {"run", "plan", "try", "report", "dashboard", "record"} <= set(listed)
+    assert not {"whatif", "doctor", "init", "import", "clean"} & set(listed)
+
+
+def spawn(*words):
+    return subprocess.Popen(
+        [sys.executable, "-m", "search.run", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=ENVIRON,
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupt_says_what_is_saved_and_how_to_resume(number):
+    with spawn(*SIMULATED, "--seed", "1") as process:
+        for line in process.stdout:
+            if line.startswith("[ 1/40]"):
+                break
+        process.send_signal(number)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Resume with: python -m search.run --study kimi-k25 --seed 1 --simulate" in err
+    assert "Traceback" not in err
+    assert "ended: interrupted" in out
+    again = run(*SIMULATED, "--seed", "1", "--launches", "2")
+    assert again.exit_code == 0, again.output
+
+
+def test_reader_that_leaves_early_gets_no_traceback():
+    with spawn(*SIMULATED, "--launches", "3") as process:
+        process.stdout.readline()
+        process.stdout.close()
+        err = process.stderr.read()
+        process.wait(timeout=60)
+    assert err == ""
+
+
+def test_nothing_heavy_is_imported_before_the_first_line():
+    code = "import sys, search.cli.app; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=ENVIRON)
+    heavy = {"optuna", "pandas", "plotly", "ray", "numpy", "scipy", "sqlalchemy", "pydantic", "aiohttp", "rich"}
+    assert not heavy & set(done.stdout.split())
+
+
+class Terminal:
+    """A stream that claims to be a terminal."""
+
+    def __init__(self, *, tty):
+        self._tty = tty
+
+    def isatty(self):
+        return self._tty
+
+
+@pytest.mark.parametrize(
+    ("tty", "quiet", "environ", "display"),
+    [
+        (True, False, {}, LiveDisplay),
+        (True, False, {"NO_COLOR": ""}, PlainDisplay),
+        (True, False, {"TERM": "dumb"}, PlainDisplay),
+        (False, False, {}, PlainDisplay),
+        (True, True, {}, QuietDisplay),
+    ],
+)
+def test_display_is_live_only_on_a_capable_terminal(tty, quiet, environ, display):
+    assert type(display_for(Terminal(tty=tty), quiet=quiet, environ=environ)) is display
+
+
+def test_live_display_keeps_every_result_line_and_shows_what_runs():
+    read, write = os.openpty()
+    code = "from search.cli.app import run_main; run_main()"
+    environ = {**ENVIRON, "TERM": "xterm", "COLUMNS": "300"}
+    environ.pop("NO_COLOR", None)
+    with subprocess.Popen(
+        [sys.executable, "-c", code, *SIMULATED, "--launches", "2"], stdout=write, stderr=subprocess.STDOUT, env=environ
+    ) as process:
+        os.close(write)
+        shown = b""
+        while chunk := _read(read):
+            shown += chunk
+        process.wait(timeout=60)
+    os.close(read)
+    text = shown.decode()
+    assert "[1/2] off  c1 " in text
+    assert "[2/2] off+arf=auto  c1 " in text
+    assert "baseline: off+arf=auto starts" in text
+    assert text.rstrip().endswith(".sh")
+
+
+def _read(terminal):
+    try:
+        return os.read(terminal, 65536)
+    except OSError:  # Linux says EIO when the last writer is gone.
+        return b""

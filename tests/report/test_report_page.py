@@ -1,0 +1,171 @@
+"""The page is one file, says what it is, and trusts no text."""
+
+import json
+import re
+from dataclasses import replace
+
+import pytest
+
+from search.config import SpecConfig
+from search.report.page import page
+from search.study.judgement import Answer
+
+EVIL = '<script>alert("x")</script>'
+
+
+def own_part(text: str) -> str:
+    """The page without the plotting library, which is not ours to check."""
+    return "".join(part for part in re.split(r"(?=<script)|(?<=</script>)", text) if len(part) < 1_000_000)
+
+
+def figure(text: str, name: str) -> dict:
+    return json.loads(
+        re.search(rf'<script type="application/json" id="{name}-figure">(.*?)</script>', text, re.DOTALL)[1]
+    )
+
+
+@pytest.fixture
+def text(content):
+    return page(content)
+
+
+def test_page_loads_nothing_from_elsewhere(text):
+    loads = re.findall(r"""<(?:script|link|img|iframe|source)\b[^>]*\b(?:src|href)\s*=\s*["']?([^"'\s>]+)""", text)
+    assert loads == ["data:,"]
+    assert not re.search(r"@import|url\(\s*[\"']?http", own_part(text))
+
+
+def test_page_forbids_the_network_before_anything_else(text):
+    policy = re.search(r'<meta http-equiv="Content-Security-Policy" content="([^"]+)">', text)
+    assert policy[1].startswith("default-src 'none';")
+    assert "connect-src" not in policy[1]
+    assert policy.start() < text.index("<script")
+
+
+def test_page_of_a_simulation_is_labelled_in_banner_title_and_plots(text):
+    assert '<div class="label" role="note"><p><strong>SIMULATED</strong>' in text
+    assert "<title>SIMULATED: Kimi-K2.5 on eight RTX PRO 6000</title>" in text
+    assert text.count('<span class="tag warn">SIMULATED</span>') == 2
+
+
+def test_page_of_a_measured_study_has_no_label(content):
+    measured = replace(content, study=replace(content.study, name="kimi-k25", kind="measured"))
+    text = own_part(page(measured))
+    assert 'class="label" role' not in text
+    assert "SIMULATED" not in text
+    assert "<h1>Kimi-K2.5 on eight RTX PRO 6000</h1>" in text
+
+
+def test_first_screen_says_the_winner_of_each_load_in_words(text):
+    headlines = text.index("At C=30 v2-k1-s2-d3 wins: 759 tok/s, +10.1% over off.")
+    assert headlines < text.index("Latency against throughput")
+    assert re.search(r"C=30</td><td><strong><code>v2-k1-s2-d3</code></strong></td><td class=\"n\">759</td>", text)
+
+
+def test_winner_that_only_extrapolation_makes_stands_below_and_says_so(content):
+    better = replace(content.judgement.winners[1], config=SpecConfig.from_id("v1-k1-s1-d2"), extrapolated=True)
+    text = own_part(page(replace(content, judgement=replace(content.judgement, beyond=(better,)))))
+    row = text[text.index("<code>v1-k1-s1-d2</code>") :].split("</tr>")[0]
+    assert "extrapolated: worth a launch" in row
+    assert text.index("C=30</td>") < text.index("<code>v1-k1-s1-d2</code>") < text.index("C=100</td>")
+
+
+def test_page_escapes_whatever_users_and_logs_wrote(content):
+    evil = SpecConfig.from_id("v2-k1-s2-d3+attn=" + EVIL.replace(" ", ""))
+    judgement = content.judgement
+    results = tuple(replace(result, config=evil) for result in judgement.results)
+    hostile = replace(
+        content,
+        spec=content.spec.model_copy(
+            update={"title": EVIL, "model": content.spec.model.model_copy(update={"target": EVIL})}
+        ),
+        study=replace(content.study, fingerprint={EVIL: EVIL}),
+        judgement=replace(
+            judgement,
+            results=results,
+            front=results[:1],
+            winners=tuple(replace(winner, config=evil, tied=(evil,)) for winner in judgement.winners),
+            picks=tuple(replace(pick, result=results[0]) for pick in judgement.picks),
+            failures=tuple(replace(failure, root_line=EVIL, log_path=EVIL) for failure in judgement.failures),
+            answers=(Answer(EVIL, EVIL, EVIL),),
+            headlines=(EVIL,),
+        ),
+        commands={evil.config_id: EVIL},
+        provenance=(EVIL,),
+        details=(EVIL,),
+    )
+    text = page(hostile)
+    assert "<script>alert" not in text
+    assert "&lt;script&gt;alert" in text
+    assert len(re.findall(r"<script\b", text)) == len(re.findall(r"<script\b", page(content)))
+
+
+def test_pareto_marks_every_config_and_joins_the_front(text):
+    traces = {trace["name"]: trace for trace in figure(text, "pareto")["data"]}
+    assert set(traces) == {"front", "baseline (off)", "v1 tree", "v2 chain"}
+    assert traces["front"]["x"] == [92.7, 86.8]
+    assert traces["baseline (off)"]["marker"]["symbol"] == ["diamond"]
+    assert traces["v2 chain"]["text"] == ["v2-k1-s2-d3"]
+    assert "C=30: 759 tok/s (+10.1%), accept 1.90" in traces["v2 chain"]["customdata"][0]
+    assert traces["v1 tree"]["text"] == [""]
+
+
+def test_extrapolated_results_are_hollow_and_say_so(content):
+    chain = content.judgement.results[1]
+    loads = chain.loads | {30: replace(chain.loads[30], extrapolated=True)}
+    chain = replace(chain, loads=loads)
+    judgement = replace(
+        content.judgement,
+        results=(content.judgement.results[0], chain),
+        picks=(replace(content.judgement.picks[1], result=chain),),
+    )
+    text = page(replace(content, judgement=judgement))
+    traces = {trace["name"]: trace for trace in figure(text, "pareto")["data"]}
+    assert traces["v2 chain"]["marker"]["symbol"] == ["circle-open"]
+    assert "Hollow: extrapolated." in text
+    assert text.count('<span class="tag warn">extrapolated</span>') == 2  # its pick and its row
+
+
+def test_pareto_draws_doubt_only_where_it_is_known(content):
+    def certain(estimate):
+        return replace(estimate, lo=None, hi=None)
+
+    results = tuple(
+        replace(result, loads={load: replace(at, rate=certain(at.rate)) for load, at in result.loads.items()})
+        for result in content.judgement.results
+    )
+    bare = replace(content, judgement=replace(content.judgement, results=results, front=results[:2]))
+    traces = {trace["name"]: trace for trace in figure(page(bare), "pareto")["data"]}
+    assert traces["v2 chain"]["error_x"]["array"] == [None]
+
+
+def test_by_load_shows_percent_against_the_best_baseline(text):
+    traces = {trace["name"]: trace for trace in figure(text, "by-load")["data"]}
+    assert traces["v2-k1-s2-d3"]["x"] == [1, 30, 100, 250]
+    assert [round(gain, 1) for gain in traces["v2-k1-s2-d3"]["y"]] == [-6.4, 10.1, 0.2, 5.1]
+    assert traces["off"]["y"] == [0, 0, 0, 0]
+
+
+def test_page_tells_failures_space_and_provenance(text):
+    assert "CUDA out of memory in graph capture" in text
+    assert "launches/0004-v1-k2-s2-d7/server.log" in text
+    assert "v2 takes topk 1 only." in text
+    assert "fitted: twelve numbers of one host" in text
+    assert "Assumed: topk 4 ran with 3 steps" in text
+
+
+def test_page_before_the_first_measurement_says_so(content):
+    judgement = replace(
+        content.judgement,
+        baselines=(),
+        results=(),
+        front=(),
+        winners=(),
+        picks=(),
+        failures=(),
+        answers=(),
+        headlines=(),
+    )
+    text = own_part(page(replace(content, judgement=judgement, launches=())))
+    assert "Nothing has been measured yet." in text
+    assert "data-figure" not in text
