@@ -49,11 +49,8 @@ def sigterm_as_interrupt() -> Iterator[None]:
         yield  # Python runs signal handlers in the main thread only.
         return
 
-    def interrupt(_signal: int, _frame: object) -> None:
-        # Through SIGINT and not by raising here: whoever holds Ctrl-C back holds this back too.
-        signal.raise_signal(signal.SIGINT)
-
-    before = signal.signal(signal.SIGTERM, interrupt)
+    # Not through SIGINT: a shell ignores that one for background jobs, and those must end too.
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
     finally:

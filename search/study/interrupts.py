@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+HELD = (signal.SIGINT, signal.SIGTERM)
+
 
 @dataclass(slots=True)
 class Shield:
@@ -18,10 +20,11 @@ class Shield:
 
 @contextmanager
 def shielded() -> Iterator[Shield]:
-    """Note SIGINT instead of raising `KeyboardInterrupt`, so that stopping a server is never cut short.
+    """Note SIGINT and SIGTERM instead of raising `KeyboardInterrupt`, so that stopping a server is never cut short.
 
-    The caller looks at `pressed` when it is done. Python delivers signals to the main thread
-    only, so elsewhere there is nothing to hold back.
+    The caller looks at `pressed` when it is done. A signal that is ignored (SIGINT in a background
+    job) or left to the system stays so. Python delivers signals to the main thread only, so
+    elsewhere there is nothing to hold back.
     """
     shield = Shield()
     if threading.current_thread() is not threading.main_thread():
@@ -31,9 +34,11 @@ def shielded() -> Iterator[Shield]:
     def note(_signal: int, _frame: object) -> None:
         shield.pressed = True
 
-    before = signal.signal(signal.SIGINT, note)
+    before = {number: handler for number in HELD if callable(handler := signal.getsignal(number))}
+    for number in before:
+        signal.signal(number, note)
     try:
         yield shield
     finally:
-        # None: the handler was not installed from Python and cannot be put back by it.
-        signal.signal(signal.SIGINT, before if before is not None else signal.default_int_handler)
+        for number, handler in before.items():
+            signal.signal(number, handler)

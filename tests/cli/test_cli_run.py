@@ -159,9 +159,9 @@ def test_help_lists_exactly_the_commands_that_exist():
     assert not {"whatif", "doctor", "init", "import", "clean"} & set(listed)
 
 
-def spawn(*words):
+def spawn(*words, program=("-m", "search.run")):
     return subprocess.Popen(
-        [sys.executable, "-m", "search.run", *words],
+        [sys.executable, *program, *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -183,6 +183,23 @@ def test_interrupt_says_what_is_saved_and_how_to_resume(number):
     assert "ended: interrupted" in out
     again = run(*SIMULATED, "--seed", "1", "--launches", "2")
     assert again.exit_code == 0, again.output
+
+
+def test_background_job_that_ignores_ctrl_c_still_ends_on_sigterm():
+    """A shell starts `command &` in a script with SIGINT ignored."""
+    ignoring = (
+        "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); from search.cli import run_main; run_main()"
+    )
+    with spawn(*SIMULATED, program=("-c", ignoring)) as process:
+        for line in process.stdout:
+            if line.startswith("[ 1/40]"):
+                break
+        process.send_signal(signal.SIGINT)
+        assert process.stdout.readline()
+        process.send_signal(signal.SIGTERM)
+        out, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "ended: interrupted" in out
 
 
 def test_reader_that_leaves_early_gets_no_traceback():

@@ -49,3 +49,26 @@ def test_other_thread_has_nothing_to_hold_back():
     thread.start()
     thread.join()
     assert seen == [False]
+
+
+def test_sigterm_is_held_back_where_it_would_raise():
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with shielded() as shield:
+            os.kill(os.getpid(), signal.SIGTERM)
+        assert shield.pressed
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_ignored_ctrl_c_stays_ignored():
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with shielded() as shield:
+            press()
+        assert not shield.pressed
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -264,7 +264,11 @@ def test_study_without_any_measured_baseline_stops(lab):
 def test_server_that_left_something_behind_stops_the_study_and_keeps_the_measurement(lab):
     dirty = Script(OFF, stop=StopReport(clean=False, duration_s=1.0, leftovers=("pid 7 lives",)))
     heard = lab.run(engine_with(off=[dirty]))
-    assert isinstance(heard.error, BreakerOpen) and "pid 7 lives" in str(heard.error) and "GPU memory is free" in str(heard.error)
+    assert (
+        isinstance(heard.error, BreakerOpen)
+        and "pid 7 lives" in str(heard.error)
+        and "GPU memory is free" in str(heard.error)
+    )
     assert lab.trial("off").state is TrialState.COMPLETE
 
 
