@@ -231,6 +231,8 @@ def _connect(address: str | None, *, with_gpus: bool) -> Any:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # An actor that asks for no GPU keeps the variable it inherited, as Ray will do by default.
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    # A launch that Ctrl-C abandoned ends with an error that nobody waits for any more.
+    os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
     # The raylet's notices would land on stdout among results; what they tell (an actor died)
     # comes back as an exception, and their text stays in Ray's own logs.
     os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")

@@ -29,6 +29,10 @@ ARGUMENTS: Final = (
     Phrase(r"only supports topk ?= ?1 for speculative decoding", Reason.ARG_INVALID_COMBO),
     Phrase(r"EAGLE is not supported in (?:decode )?attention backend", Reason.ARG_INVALID_COMBO),
     Phrase(r"FlashAttention v3 Backend requires SM", Reason.ARG_INVALID_COMBO),
+    # An attention backend for MLA (flashmla, cutlass_mla, …) on a model without it: seen with 0.5.11 and a Llama draft.
+    Phrase(
+        r"'ModelConfig' object has no attribute '(?:kv_lora_rank|qk_\w+_head_dim|v_head_dim)'", Reason.ARG_INVALID_COMBO
+    ),
     Phrase(r"no kernel image is available for execution on the device", Reason.ARG_INVALID_COMBO),
     Phrase(
         r"^(?:ValueError|AssertionError|TypeError|NotImplementedError)\b",

@@ -13,7 +13,7 @@ from search.config import SpecConfig
 from search.contracts import Clock, EffectiveSettings, LaunchPaths, RealClock, Slot
 from search.deployment import Deployment
 from search.dialects import Dialect
-from search.engines._sglang_session import RunPhase, SglangSession
+from search.engines._sglang_session import DEATH_GRACE_S, RunPhase, SglangSession
 from search.errors import LaunchFailed
 from search.load.target import Prompt
 from search.outcomes import Evidence, Reason
@@ -154,12 +154,19 @@ class SglangEngine:
         try:
             info = read_server_info(server.ports.base_url)
         except OSError as error:
-            if (code := server.poll()) is not None:
+            if (code := self._exit_code_soon(server)) is not None:
                 raise NotReady(Unready.EXITED, f"exit code {code}") from error
             line = f"the server generated a token but does not say what it runs: {error}"
             raise LaunchFailed(Reason.TOOL_ERROR, Evidence(line, "read-back", None, str(paths.server_log))) from error
         paths.server_info.write_text(json.dumps(mask_tree(info), indent=1, sort_keys=True) + "\n")
         return self._dialect.effective(info, config)
+
+    def _exit_code_soon(self, server: Supervisor) -> int | None:
+        """A refused connection precedes the exit of the process that refused it by a moment."""
+        end = self._os.monotonic() + DEATH_GRACE_S
+        while (code := server.poll()) is None and self._os.monotonic() < end:
+            self._os.sleep(0.05)
+        return code
 
     def _launch_failed(self, server: Supervisor, failure: NotReady) -> LaunchFailed:
         """Stop the server, so that its log is complete, then say why it did not become ready."""

@@ -18,7 +18,7 @@ from search.outcomes import Evidence, Note, Reason
 from search.server import Os, Supervisor, classify
 
 _ABORT_POLL_S = 0.2
-_DEATH_GRACE_S = 2.0
+DEATH_GRACE_S = 2.0
 """How long a broken stream may precede the exit of the process that broke it."""
 
 
@@ -148,7 +148,7 @@ class SglangSession:
 
     def _explained(self, failure: LoadFailed, label: str) -> LoadFailed:
         """The client's failure, or what the log says if the server died of it."""
-        end = self._os.monotonic() + (_DEATH_GRACE_S if failure.reason is Reason.SERVER_CRASH_LOAD else 0.0)
+        end = self._os.monotonic() + (DEATH_GRACE_S if failure.reason is Reason.SERVER_CRASH_LOAD else 0.0)
         while (death := self._death(label)) is None and self._os.monotonic() < end:
             self._os.sleep(0.05)
         if death is not None:

@@ -29,7 +29,7 @@ class PromptSet:
         held_out: For confirmation: every fourth prompt of each kind. Equal to `search` only when
             there is a single prompt.
         sha256: Over ids, kinds and texts as sent, template applied; part of the study's fingerprint.
-        skipped: Conversations of the file without a human turn.
+        skipped: Conversations of the file without a human turn, and prompts that stand in it twice.
     """
 
     search: tuple[Prompt, ...]
@@ -63,19 +63,22 @@ def load_prompts(
         raise UsageError(f"A prompt template must contain `{PLACEHOLDER}`, but got `{template[:80]}`. Add it.")
     source = str(path) if path else _SHIPPED
     prompts: list[Prompt] = []
-    lines: dict[str, int] = {}
+    seen: dict[str, tuple[int, str]] = {}
     skipped = 0
     for line, entry in _entries(_read(path), source):
         prompt = _prompt(entry, f"{source}:{line}")
         if prompt is None:
             skipped += 1
             continue
-        if prompt.prompt_id in lines:
-            raise UsageError(
-                f"{source}:{line}: prompts must differ, but `{prompt.prompt_id}` stands in line "
-                f"{lines[prompt.prompt_id]} already. Remove one, or give it another `id`."
-            )
-        lines[prompt.prompt_id] = line
+        first, text = seen.setdefault(prompt.prompt_id, (line, prompt.text))
+        if first != line:
+            if text != prompt.text:
+                raise UsageError(
+                    f"{source}:{line}: the id of a prompt must be its own, but `{prompt.prompt_id}` stands in line "
+                    f"{first} for another text. Give it another `id`."
+                )
+            skipped += 1
+            continue
         prompts.append(prompt)
     if kinds is not None:
         known = sorted({prompt.kind for prompt in prompts})

@@ -24,9 +24,17 @@ class Answer:
 
 
 def ask_first_token(base_url: str, *, timeout_s: float) -> Answer:
-    """Ask `/generate` for a few tokens, greedily; never raises."""
+    """Ask `/generate` for a few tokens, greedily, once the server has made its own first request; never raises.
+
+    Until then `/health` answers 503 at once. Two first requests side by side can kill a server:
+    seen with 0.5.11, whose v1 STANDALONE worker could not merge them ("Expected size 2048 but got
+    size 512"). Any other answer of that route means nothing to us.
+    """
     body = {"text": FIRST_PROMPT, "sampling_params": {"max_new_tokens": 4, "temperature": 0, "ignore_eos": True}}
     try:
+        status, _ = _request(base_url, "GET", "/health", None, timeout_s=timeout_s)
+        if status == 503:
+            return Answer(0, "the server is still starting (/health: 503)")
         status, text = _request(base_url, "POST", "/generate", body, timeout_s=timeout_s)
     except (OSError, http.client.HTTPException) as error:
         return Answer(0, f"{type(error).__name__}: {error}")

@@ -17,10 +17,13 @@ GENERIC: tuple[Phrase, ...] = (
     Phrase(r"only supports? topk ?= ?1", Reason.ARG_INVALID_COMBO),
     Phrase(r"speculative_eagle_topk.* > 1 with page_size", Reason.ARG_INVALID_COMBO),
     Phrase(r"selected index k out of range", Reason.ARG_INVALID_COMBO),
-    Phrase(r"Sizes of tensors must match except in dimension", Reason.ARG_INVALID_COMBO),
+    Phrase(r"Sizes of tensors must match except in dimension 1", Reason.ARG_INVALID_COMBO),
     Phrase(r"not supported between instances of 'NoneType' and 'int'", Reason.ARG_INVALID_COMBO),
     Phrase(r"Unknown speculative algorithm name", Reason.ARG_INVALID_COMBO),
     Phrase(r"is not supported in (decode )?attention backend", Reason.ARG_INVALID_COMBO),
+    Phrase(
+        r"'ModelConfig' object has no attribute '(kv_lora_rank|qk_\w+_head_dim|v_head_dim)'", Reason.ARG_INVALID_COMBO
+    ),
     Phrase(r"speculative decoding does not support", Reason.ARG_INVALID_COMBO),
     Phrase(r"not compatible with .*speculative decoding", Reason.ARG_INVALID_COMBO),
     Phrase(r"trust_remote_code=True", Reason.ARG_INVALID_COMBO),
@@ -62,6 +65,7 @@ GENERIC: tuple[Phrase, ...] = (
     Phrase(r"CUDA error: |cudaError\w+|CUDA driver error|uncorrectable ECC", Reason.CUDA_FAULT),
     # Under load.
     Phrase(r"watchdog timeout(?!.*soft=True)", Reason.SERVER_HANG_LOAD),
+    Phrase(r"^[\w.]*(Error|Exception)\b", Reason.SERVER_CRASH_LOAD, frame=r", in event_loop_\w+"),
 )
 
 OUT_OF_MEMORY = re.compile(r"OutOfMemoryError|CUDA out of memory|CUDA error: out of memory")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from search.errors import BreakerOpen
 from search.outcomes import Outcome, Reason
@@ -56,7 +57,7 @@ class Breaker:
     """Watches the launches of one run; earlier runs do not count, for the user has seen them end.
 
     Attributes:
-        failures_in_a_row: Launches lost to host or tool, one after the other, before it opens.
+        failures_in_a_row: Configs lost to host or tool, one after the other, before it opens.
     """
 
     failures_in_a_row: int
@@ -83,13 +84,19 @@ class Breaker:
                 f"Launches {_numbers(same)} failed one after the other with the same first line: {_cause(launch)} "
                 "Fix that cause, then run the same command again; what was measured is kept."
             )
-        lost = self._failed[-self.failures_in_a_row :]
-        if len(lost) == self.failures_in_a_row and all(failed.outcome is Outcome.LOST for failed in lost):
+        lost = self._lost_in_a_row()
+        # A second attempt at one config is no second witness against the host.
+        if len({failed.asked for failed in lost}) >= self.failures_in_a_row:
             raise BreakerOpen(
                 f"Launches {_numbers(lost)} were lost one after the other, and no config is to blame; the last: "
                 f"{_cause(launch)} Fix the host, then run the same command again; "
                 "what was measured is kept."
             )
+
+    def _lost_in_a_row(self) -> list[LaunchRecord]:
+        """The latest launches, back to the first that was not lost."""
+        lost = takewhile(lambda failed: failed.outcome is Outcome.LOST, reversed(self._failed))
+        return list(lost)[::-1]
 
 
 def _root(launch: LaunchRecord) -> str:

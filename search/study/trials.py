@@ -11,7 +11,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
 from search.config import SpecConfig
 from search.contracts import PhaseResult
-from search.outcomes import Note, Outcome
+from search.outcomes import Note, Outcome, Reason
 from search.samplers.finite import MAY_ASK_AGAIN, FiniteSpaceSampler
 from search.storage import LaunchRecord, StudyKind
 from search.study.budget import is_static_fault
@@ -52,6 +52,16 @@ def failed_values(launches: Sequence[LaunchRecord], spec: StudySpec) -> tuple[fl
     worst_tpot = max([tpot for _, tpot, _ in seen] + [(1 + WORSE) * tpot for _, tpot, _ in baselines])
     worst_tps = min([tps for _, _, tps in seen] + [(1 - WORSE) * tps for _, _, tps in baselines])
     return worst_tpot, worst_tps
+
+
+def _fails_alike(trial: int, launches: Sequence[LaunchRecord]) -> bool:
+    """Whether the last two launches of a trial ended in the same unknown way: a third would too.
+
+    A host can be mended between two runs, so its faults do not count.
+    """
+    lost = [launch for launch in launches if launch.trial == trial and launch.reason is Reason.UNKNOWN]
+    lines = [launch.evidence.root_line for launch in lost[-2:] if launch.evidence]
+    return len(lines) == 2 and lines[0] == lines[1]
 
 
 class Trials:
@@ -125,7 +135,7 @@ class Trials:
         elif launch.outcome is Outcome.GATED:
             self._study.tell(trial, state=TrialState.PRUNED)
         else:
-            self._fail(trial, again=True)
+            self._fail(trial, again=not _fails_alike(trial.number, launches))
 
     def abandon(self, trial: Trial, *, reason: str) -> None:
         """End a trial without a verdict; its config may be asked again."""

@@ -18,12 +18,19 @@ class Api:
     """Routes over a batcher."""
 
     def __init__(
-        self, args: argparse.Namespace, batcher: Batcher, *, release: str, arrived: Callable[[], bool]
+        self,
+        args: argparse.Namespace,
+        batcher: Batcher,
+        *,
+        release: str,
+        arrived: Callable[[], bool],
+        warmed_up: asyncio.Event,
     ) -> None:
         self._args = args
         self._batcher = batcher
         self._release = release
         self._arrived = arrived
+        self._warmed_up = warmed_up
         self._ids = itertools.count()
 
     def app(self) -> web.Application:
@@ -94,4 +101,4 @@ class Api:
         return web.json_response({"model_path": self._args.model_path, "is_generation": True})
 
     async def _health(self, _: web.Request) -> web.Response:
-        return web.Response(status=200)
+        return web.Response(status=200 if self._warmed_up.is_set() else 503)

@@ -8,11 +8,13 @@ Environment:
         `die-at-arguments`, `exit-early` (no word, code 3), `die-loading`, `oom-weights`, `oom-kv`,
         `oom-graph`, `die-graph-capture` (a missing module), `never-ready`, `busy-never-ready`
         (spins), `hang-in-rendezvous`, `ready-but-silent`, `die-at-first-request`, `die-under-load`,
-        `hang-under-load` (both from a batch of 8 on), `ignore-sigterm`, `slow-drain`,
+        `hang-under-load` (both from a batch of 8 on), `die-of-two-first-requests` (a request that
+        comes beside the server's own first one kills it, as the v1 STANDALONE worker of 0.5.11 does), `ignore-sigterm`, `slow-drain`,
         `double-fork-grandchild` (in the launcher's group, ignores SIGTERM), `runaway-grandchild` (the
         same in a session of its own).
     FAKE_SGLANG_SPEED: Decode steps are so many times faster (default 1: some 3 ms a step).
     FAKE_SGLANG_BOOT_S: Seconds of a boot (default 0), spread over its log lines.
+    FAKE_SGLANG_WARMUP_S: Seconds of the server's own first request (default 0.05), `/health` being 503.
     FAKE_SGLANG_DRAIN_S: Seconds that SIGTERM waits before the tree is killed (default 0.05; the
         real one polls every 5 s).
 """
@@ -37,7 +39,7 @@ MISBEHAVIOURS = frozenset(
     {
         *_scheduler.DEATHS,
         *("die-at-arguments", "exit-early", "never-ready", "busy-never-ready", "hang-in-rendezvous"),
-        *("ready-but-silent", "die-at-first-request", "die-under-load", "hang-under-load"),
+        *("ready-but-silent", "die-at-first-request", "die-of-two-first-requests", "die-under-load", "hang-under-load"),
         *("ignore-sigterm", "slow-drain", "double-fork-grandchild", "runaway-grandchild"),
     }
 )
@@ -133,14 +135,16 @@ async def serve(launcher: Launcher) -> None:
         return not ("hang-under-load" in bad and batch >= LOAD)
 
     def arrived() -> bool:
-        if "die-at-first-request" in bad:
+        if "die-at-first-request" in bad or ("die-of-two-first-requests" in bad and not warmed_up.is_set()):
             launcher.fail_scheduler()
         return bad.isdisjoint({"die-at-first-request", "ready-but-silent"})
 
+    warmed_up = asyncio.Event()
     args = launcher.args
     costs = Costs.of(args, speed=float(os.environ.get("FAKE_SGLANG_SPEED", "1")))
     batcher = Batcher(costs, limit=args.max_running_requests, watch=step)
-    runner = web.AppRunner(Api(args, batcher, release=launcher.release, arrived=arrived).app(), access_log=None)
+    api = Api(args, batcher, release=launcher.release, arrived=arrived, warmed_up=warmed_up)
+    runner = web.AppRunner(api.app(), access_log=None)
     await runner.setup()
     await web.TCPSite(runner, args.host, args.port, reuse_address=True).start()
 
@@ -157,8 +161,15 @@ async def serve(launcher: Launcher) -> None:
     else:
         loop.add_signal_handler(signal.SIGTERM, lambda: drains.append(loop.create_task(drain())))
     os.write(2, f"INFO:     Uvicorn running on http://{args.host}:{args.port} (Press CTRL+C to quit)\n".encode())
-    _scheduler.say("The server is fired up and ready to roll!")
-    await batcher.run()
+
+    async def warm_up() -> None:
+        await asyncio.sleep(float(os.environ.get("FAKE_SGLANG_WARMUP_S", "0.05")))
+        _scheduler.say("The server is fired up and ready to roll!")
+        warmed_up.set()
+
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(warm_up())
+        tasks.create_task(batcher.run())
 
 
 def main(argv: list[str] | None = None, *, release: str = "0.5.11") -> int:

@@ -82,7 +82,6 @@ def test_kinds_select(tmp_path):
         (['{"promt": "a"}'], ":1:", "['promt']"),
         (['{"prompt": ""}'], ":1:", "non-empty"),
         (['{"prompt": 3}'], ":1:", "non-empty"),
-        (['{"prompt": "a"}', '{"prompt": "a"}'], ":2:", "line 1 already"),
         (['{"prompt": "a", "kind": []}'], ":1:", "`kind`"),
         (['{"conversations": 3}'], ":1:", "must be a list"),
         (["[", '{"prompt": "a"},', '{"prompt": }', "]"], ":3:", "array"),
@@ -127,3 +126,15 @@ def test_split_is_complete_disjoint_and_never_empty(tmp_path_factory, entries):
     assert loaded.held_out
     ids = [p.prompt_id for p in loaded.search + loaded.held_out]
     assert sorted(ids, key=int) == [str(i) for i in range(len(entries))]
+
+
+def test_prompt_that_stands_twice_is_taken_once_and_counted(tmp_path):
+    loaded = load_prompts(write(tmp_path, {"prompt": "a"}, {"prompt": "b"}, {"prompt": "a"}))
+    assert sorted(p.text for p in loaded.search + loaded.held_out) == ["a", "b"]
+    assert loaded.skipped == 1
+
+
+def test_id_given_to_two_texts_is_refused_with_both_lines(tmp_path):
+    path = write(tmp_path, {"id": "x", "prompt": "a"}, {"id": "x", "prompt": "b"})
+    with pytest.raises(UsageError, match=r":2: the id of a prompt must be its own, but `x` stands in line 1"):
+        load_prompts(path)

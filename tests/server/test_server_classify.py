@@ -44,6 +44,8 @@ ANSWERS = {
     "illegal-access": (-9, "c=100", Reason.CUDA_FAULT, "RuntimeError: CUDA error: an illegal memory access", "c=100"),
     "watchdog": (-9, "c=100", Reason.SERVER_HANG_LOAD, "Scheduler watchdog timeout", "c=100"),
     "crash-under-load": (-9, "c=100", Reason.SERVER_CRASH_LOAD, "IndexError: index 128 is out of bounds", "c=100"),
+    "two-first-requests": (-9, "", Reason.SERVER_CRASH_LOAD, "RuntimeError: Sizes of tensors must match except in dimension 0", "warm-up"),
+    "mla-backend-without-mla": (-9, "", Reason.ARG_INVALID_COMBO, "AttributeError: 'ModelConfig' object has no attribute 'kv_lora_rank'", "after memory pools"),
     "unknown-at-boot": (-9, "", Reason.UNKNOWN, "triton.compiler.errors.CompilationError: at 12:4", "graph capture"),
     "survived-complaint": (-9, "c=100", Reason.OOM_RUNTIME, OOM, "c=100"),
     "killed-from-outside": (-9, "c=1", Reason.SERVER_CRASH_LOAD, "ended by SIGKILL with no error in the log", "c=1"),

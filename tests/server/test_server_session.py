@@ -29,6 +29,13 @@ PHASE = Phase(concurrency=1, requests=2, output_tokens=8)
 LOADED = Phase(concurrency=16, requests=16, output_tokens=64)
 
 
+def environment_of(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return b""
+
+
 @pytest.fixture
 def launches(tmp_path):
     """Makes engines, and proves after the test that nothing they started lives."""
@@ -153,6 +160,32 @@ def test_spinning_server_is_stopped_at_the_ceiling(launches, tmp_path):
     error = failure(launches("busy-never-ready", boot_ceiling_s=0.8, stall_s=60.0), tmp_path)
     assert error.reason is Reason.STARTUP_STALL
     assert error.evidence.root_line.startswith("boot ceiling within 0.8 s")
+
+
+def test_own_first_request_waits_for_that_of_the_server(launches, tmp_path, monkeypatch):
+    """Side by side they killed the v1 STANDALONE worker of 0.5.11 on a real GPU."""
+    monkeypatch.setenv("FAKE_SGLANG_WARMUP_S", "1.2")
+    engine = launches("die-of-two-first-requests", stall_s=20.0)
+    with engine.launch(V2, slot=Slot(0), paths=LaunchPaths(tmp_path / "0001")) as session:
+        assert session.boot_s > 1.2
+
+
+def test_death_between_the_first_token_and_the_read_back_is_told_by_the_log(launches, tmp_path, monkeypatch):
+    """A connection is refused a moment before the process that refuses it is gone."""
+    engine = launches()
+
+    def refused(_url):
+        kill_scheduler = [p for p in process_table().values() if tag in environment_of(p.pid)]
+        for process in kill_scheduler:
+            os.kill(process.pid, signal.SIGKILL)
+        raise ConnectionRefusedError("Connection refused")
+
+    tag = f"{LAUNCH_TAG}=0001-".encode()
+    monkeypatch.setattr("search.engines._sglang.read_server_info", refused)
+    with pytest.raises(LaunchFailed) as caught:
+        engine.launch(V2, slot=Slot(0), paths=LaunchPaths(tmp_path / "0001-x"))
+    assert caught.value.reason is not Reason.TOOL_ERROR
+    assert caught.value.evidence.exit_code == -9
 
 
 def test_unknown_flag_of_the_study_is_named(launches, tmp_path):

@@ -235,6 +235,31 @@ def test_same_first_line_three_times_stops_the_study(lab):
     assert all(trial.state.is_finished() for trial in lab.trials())
 
 
+def test_second_attempt_at_one_config_is_no_second_witness_against_the_host(lab):
+    """Two configs fail twice each, four launches in a row: that is not three lost configs."""
+    lines = iter("aabbcdefgh")
+    odd = {"v1-k1-s1-d2", "v1-k1-s2-d3"}
+    engine = ScriptedEngine(
+        lambda config, _: failing(Reason.UNKNOWN, next(lines)) if config.config_id in odd else Script(OFF)
+    )
+    heard = lab.run(engine, sampler="grid")
+    assert heard.error is None
+
+
+def test_config_that_fails_twice_alike_is_not_asked_again_by_a_later_run(lab):
+    odd = "v1-k1-s1-d2"
+
+    def engine():
+        return ScriptedEngine(
+            lambda config, _: failing(Reason.UNKNOWN, "the same") if config.config_id == odd else Script(OFF)
+        )
+
+    lab.run(engine(), sampler="grid")
+    again = engine()
+    lab.run(again, sampler="grid")
+    assert odd not in again.launched
+
+
 def test_lost_launches_in_a_row_stop_the_study(lab):
     lines = iter("abcdefgh")
     engine = ScriptedEngine(
@@ -242,7 +267,9 @@ def test_lost_launches_in_a_row_stop_the_study(lab):
     )
     heard = lab.run(engine)
     assert isinstance(heard.error, BreakerOpen) and "Fix the host" in str(heard.error)
-    assert len(engine.launched) == 4
+    assert (
+        len(set(engine.launched)) == 4 and len(engine.launched) == 5
+    )  # `off`, and three lost, one of them tried again
 
 
 @pytest.mark.parametrize("reason", [Reason.ARG_UNKNOWN, Reason.MISSING_MODULE, Reason.WEIGHT_LOAD])
