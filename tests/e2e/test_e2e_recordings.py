@@ -1,0 +1,49 @@
+"""The shipped recordings replay, and say what was measured."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from search.cli.app import app
+
+ROOT = Path(__file__).parents[2] / "recordings"
+
+
+@pytest.fixture
+def replayed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def replay(name):
+        done = CliRunner().invoke(app, ["run", "--replay", str(ROOT / name), "--json"])
+        assert done.exit_code == 0, done.output
+        return json.loads(done.stdout)
+
+    return replay
+
+
+def test_h200_codelm_replays_to_the_front_that_was_measured(replayed):
+    result = replayed("h200-codelm-0.5.11")
+    front = [(row["config_id"], row["c1_tpot_ms"], row["c100_output_tps"], row["accept_c100"]) for row in result["front"]]
+    assert sorted(front) == [
+        ("off", 3.094, 12189.735, None),
+        ("v1-k4-s3-d16", 2.3145, 2660.537, 1.535),
+        ("v2-k1-s4-d5", 2.4673, 4878.931, 2.58),
+    ]
+
+
+def test_h200_codelm_holds_the_collapse_of_acceptance_on_the_v1_worker(replayed):
+    replayed("h200-codelm-0.5.11")
+    rows = Path("reports/h200-codelm-0.5.11.replay/trials.csv").read_text().splitlines()
+    drifting = {line.split(",")[2] for line in rows if "ACCEPT_DRIFT" in line}
+    assert drifting == {"v1-k1-s2-d3", "v1-k2-s2-d7", "v1-k4-s3-d16"}
+    assert any("flashmla" in line and "ARG_INVALID_COMBO" in line for line in rows)
+
+
+def test_story_replays_to_its_own_gains(replayed):
+    headlines = replayed("kimi-k25-story")["headlines"]
+    assert headlines[:2] == [
+        "At C=1: no speculation (off, 92.7 tok/s).",
+        "From C=30 on: v2-k1-s2-d3, +10.1% at C=30, +0.2% at C=100 (a tie with off), +5.1% at C=250.",
+    ]
