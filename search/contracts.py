@@ -72,6 +72,22 @@ class VirtualClock:
         self._elapsed += seconds
 
 
+class SelfClosing:
+    """A context manager that closes itself on leaving, whatever ends it."""
+
+    def close(self) -> object:
+        """Give back what is held. Safe to call twice."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
 @dataclass(frozen=True, slots=True)
 class Slot:
     """The GPUs of one server, by UUID (empty in simulation), and the host they are on."""

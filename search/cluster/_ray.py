@@ -5,12 +5,21 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from search.cluster._holder import EngineFactory, GpuHolder, SessionFacts
 from search.config import SpecConfig
-from search.contracts import EffectiveSettings, Engine, LaunchPaths, Phase, PhaseResult, Session, Slot, StopReport
+from search.contracts import (
+    EffectiveSettings,
+    Engine,
+    LaunchPaths,
+    Phase,
+    PhaseResult,
+    SelfClosing,
+    Session,
+    Slot,
+    StopReport,
+)
 from search.errors import HostUnfit, LaunchFailed, SearchError
 from search.outcomes import Evidence, Reason
 
@@ -21,7 +30,7 @@ OBJECT_STORE_BYTES = 100 * 2**20
 """Nothing large passes through Ray here; its default would claim a third of the host's memory."""
 
 
-class RayExecutor:
+class RayExecutor(SelfClosing):
     """Holds `slots` slots of `gpus_per_slot` GPUs each in Ray actors.
 
     Args:
@@ -78,14 +87,6 @@ class RayExecutor:
         for actor in self._actors.values():
             self._ray.kill(actor)
         self._ray.shutdown()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def call(self, slot: Slot, method: str, *args: object) -> Any:
         """Call the holder of `slot` and wait; its own errors come back as they were raised.
@@ -166,7 +167,7 @@ class _RayEngine:
         return _RaySession(self._executor, slot, facts)
 
 
-class _RaySession:
+class _RaySession(SelfClosing):
     """The driver's handle on a session in an actor."""
 
     def __init__(self, executor: RayExecutor, slot: Slot, facts: SessionFacts) -> None:
@@ -200,14 +201,6 @@ class _RaySession:
         if self._report is None:
             self._report = self._executor.call(self._slot, "close")
         return self._report
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _with_control_group(ray: Any) -> type[GpuHolder]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Protocol, Self
 
-from search.contracts import Engine, Slot
+from search.contracts import Engine, SelfClosing, Slot
 
 
 class Executor(Protocol):
@@ -34,7 +34,7 @@ class Executor(Protocol):
     ) -> None: ...
 
 
-class InlineExecutor:
+class InlineExecutor(SelfClosing):
     """Runs an engine in this very process: simulation, replay, and `--executor inline`."""
 
     def __init__(self, engine: Engine, slots: tuple[Slot, ...] = (Slot(0),)) -> None:
@@ -54,11 +54,3 @@ class InlineExecutor:
 
     def close(self) -> None:
         """See `Executor`; sessions close themselves."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

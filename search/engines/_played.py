@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Self
-
-from search.contracts import EffectiveSettings, StopReport
+from search.contracts import EffectiveSettings, SelfClosing, StopReport
 from search.errors import LoadFailed
 from search.outcomes import Evidence, Reason
 
 
-class PlayedSession:
+class PlayedSession(SelfClosing):
     """Open until closed; `stop_s` is what its stop report says."""
 
     def __init__(self, *, effective: EffectiveSettings, boot_s: float, stop_s: float) -> None:
@@ -38,11 +35,3 @@ class PlayedSession:
         if self._closed:
             line = f"A phase needs a running server, but this session of {self._effective.config} is closed."
             raise LoadFailed(Reason.TOOL_ERROR, Evidence(line, phase=f"c={concurrency}"))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

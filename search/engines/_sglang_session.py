@@ -7,10 +7,9 @@ import dataclasses
 import threading
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol
 
-from search.contracts import EffectiveSettings, LaunchPaths, Phase, PhaseResult, StopReport
+from search.contracts import EffectiveSettings, LaunchPaths, Phase, PhaseResult, SelfClosing, StopReport
 from search.dialects import Dialect
 from search.errors import Interrupted, LoadFailed, UsageError
 from search.load.target import Prompt, Target
@@ -38,7 +37,7 @@ class RunPhase(Protocol):
         ...
 
 
-class SglangSession:
+class SglangSession(SelfClosing):
     """See `Session`. Made by `SglangEngine.launch`."""
 
     def __init__(
@@ -112,14 +111,6 @@ class SglangSession:
     def close(self) -> StopReport:
         """See `Session`."""
         return self._server.stop()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     async def _abortable(self, phase: Phase, repeat: int, prompts: tuple[Prompt, ...], label: str) -> PhaseResult:
         target = Target(

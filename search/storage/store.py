@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from sqlalchemy import create_engine, event, func, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, selectinload
 
-from search.contracts import PhaseResult
+from search.contracts import PhaseResult, SelfClosing
 from search.errors import StorageFault, UsageError
 from search.storage.faults import told_as_storage_fault
 from search.storage.records import LaunchRecord, StudyRecord
@@ -23,7 +22,7 @@ from search.storage.urls import BUSY_TIMEOUT_S, engine_options, shown, storage_u
 _NUMBERING_TRIES = 20
 
 
-class Store:
+class Store(SelfClosing):
     """Our side of the database. A context manager; closing gives its connections back.
 
     Raises:
@@ -111,14 +110,6 @@ class Store:
     def close(self) -> None:
         """Give the connections back. Safe to call twice."""
         self._engine.dispose()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     @contextmanager
     def _transaction(self) -> Iterator[Session]:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Self
 
 from search.config import SpecConfig
-from search.contracts import EffectiveSettings, LaunchPaths, Phase, PhaseResult, Slot, StopReport
+from search.contracts import EffectiveSettings, LaunchPaths, Phase, PhaseResult, SelfClosing, Slot, StopReport
 from search.errors import NotRecorded
 from search.outcomes import Note
 
@@ -98,7 +96,7 @@ class ScriptedEngine:
         return ScriptedSession(self, script, script.runs or config)
 
 
-class ScriptedSession:
+class ScriptedSession(SelfClosing):
     """See `Session`."""
 
     def __init__(self, engine: ScriptedEngine, script: Script, runs: SpecConfig) -> None:
@@ -139,11 +137,3 @@ class ScriptedSession:
                 self._script.on_close()
             self._engine.open -= 1
         return self._script.stop
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

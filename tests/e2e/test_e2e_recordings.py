@@ -25,7 +25,9 @@ def replayed(tmp_path, monkeypatch):
 
 def test_h200_codelm_replays_to_the_front_that_was_measured(replayed):
     result = replayed("h200-codelm-0.5.11")
-    front = [(row["config_id"], row["c1_tpot_ms"], row["c100_output_tps"], row["accept_c100"]) for row in result["front"]]
+    front = [
+        (row["config_id"], row["c1_tpot_ms"], row["c100_output_tps"], row["accept_c100"]) for row in result["front"]
+    ]
     assert sorted(front) == [
         ("off", 3.094, 12189.735, None),
         ("v1-k4-s3-d16", 2.3145, 2660.537, 1.535),

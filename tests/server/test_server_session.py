@@ -151,7 +151,8 @@ def test_tree_on_v2_is_refused_by_the_release_that_refuses_it(launches, tmp_path
     ],
 )
 def test_server_that_does_not_become_ready_is_stopped_and_classified(launches, tmp_path, misbehaviour, reason):
-    error = failure(launches(misbehaviour), tmp_path)
+    # A silent server must have opened its port before it counts as stalled, on a busy machine too.
+    error = failure(launches(misbehaviour, stall_s=4.0 if misbehaviour == "ready-but-silent" else 1.0), tmp_path)
     assert error.reason is reason
     assert error.evidence.log_path == str(paths(tmp_path).server_log)
 
