@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help env study test lint types tests lock clean
+.PHONY: help env study test lint types tests drill lock clean
 .DEFAULT_GOAL := help
 
 help:
@@ -35,6 +35,9 @@ types: env
 
 tests: env
 	$(BIN)/python -m pytest -n 2
+
+drill: env
+	$(BIN)/python tests/drill
 
 # The newest versions that fit pyproject.toml, written down so that tomorrow brings the same.
 lock:

@@ -123,6 +123,11 @@ class LaunchPaths:
         """What the server said it runs, secrets masked."""
         return self.root / "server_info.json"
 
+    @property
+    def stacks(self) -> Path:
+        """Where a server that stood still was standing, one dump per process; only after a stall."""
+        return self.root / "stacks.txt"
+
 
 @dataclass(frozen=True, slots=True)
 class Phase:

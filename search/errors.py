@@ -80,14 +80,19 @@ class LaunchFailed(SearchError):
     """A server that did not become ready, or broke outside a phase.
 
     `spent_s` is the time a simulated or replayed failure would have taken; 0 for a real one,
-    whose time the clock has seen.
+    whose time the clock has seen. `leftovers` says what the stop that followed could not remove,
+    one line each as in `StopReport`; empty after a clean stop. A slot with leftovers is not to be
+    used again before they are gone.
     """
 
-    def __init__(self, reason: Reason, evidence: Evidence, spent_s: float = 0.0) -> None:
-        super().__init__(reason, evidence, spent_s)
+    def __init__(
+        self, reason: Reason, evidence: Evidence, spent_s: float = 0.0, leftovers: tuple[str, ...] = ()
+    ) -> None:
+        super().__init__(reason, evidence, spent_s, leftovers)
         self.reason = reason
         self.evidence = evidence
         self.spent_s = spent_s
+        self.leftovers = leftovers
 
     @property
     def blame(self) -> Blame:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from search.cli.clean import clean
 from search.cli.dashboard import dashboard
 from search.cli.plan import plan
 from search.cli.record import record
@@ -25,6 +26,7 @@ app.command("try", cls=RawCommand)(try_)
 app.command("report")(report)
 app.command("dashboard")(dashboard)
 app.command("record")(record)
+app.command("clean")(clean)
 
 run_app = typer.Typer(name="run", pretty_exceptions_enable=False, add_completion=False, rich_markup_mode=None)
 run_app.command()(run)

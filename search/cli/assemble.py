@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
+from search.cli.facts import measured_facts
 from search.cli.options import DEFAULT_REPORTS, DEFAULT_STORAGE, RunOptions
 from search.cluster import Executor, InlineExecutor
 from search.contracts import Clock, Engine, RealClock, Slot, VirtualClock
@@ -142,6 +143,9 @@ def _measured(options: RunOptions, spec: StudySpec, raw: tuple[str, ...] | None)
             instead = command_line(options, simulate=True)
             raise HostUnfit((*missing, f"Without them, on the calibrated cost model: {instead}"))
     prompts = load_prompts(spec.prompt_file, template=spec.measure.prompts.template)
+    facts = measured_facts(
+        spec, prompts_sha256=prompts.sha256, release=release, on_cluster=options.ray_address is not None
+    )
     make = partial(SglangEngine, spec.deployment, dialect, prompts=prompts.search, held_out=prompts.held_out, raw=raw)
 
     def open_executor() -> Executor:
@@ -150,16 +154,16 @@ def _measured(options: RunOptions, spec: StudySpec, raw: tuple[str, ...] | None)
             return InlineExecutor(make(), (Slot(0, tuple(fitting[: spec.model.tp])),))
         from search.cluster import RayExecutor
 
-        return RayExecutor(make, slots=1, gpus_per_slot=spec.model.tp, address=options.ray_address)
+        return RayExecutor(
+            make, slots=1 if raw else spec.slots, gpus_per_slot=spec.model.tp, address=options.ray_address
+        )
 
     return _assembly(
         options,
         spec,
         kind="measured",
         space=space,
-        facts=fingerprint(
-            spec, kind="measured", facts={"measure.prompts.sha256": prompts.sha256, "engine.installed": release or ""}
-        ),
+        facts=fingerprint(spec, kind="measured", facts=facts),
         open_executor=open_executor,
         dialect=dialect,
     )

@@ -30,7 +30,8 @@ class ContentBuilder:
         self._spec = spec
         self._study = study
         self._dialect = _dialect(spec)
-        self._provenance, self._details = _provenance(spec, study)
+        self._provenance, details = _provenance(spec, study)
+        self._details = (*study.notes, *details)
         self._space: SpaceSummary | None = None
         if self._dialect is not None and study.kind != "replay":
             self._space = SpaceSummary.of(spec.space_of(self._dialect))

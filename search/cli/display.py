@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 class Display(Listener, Protocol):
     """A listener that may hold the terminal."""
 
+    def noticed(self, line: str) -> None:
+        """Show what is no launch, such as a slot that rests."""
+        ...
+
     def close(self) -> None:
         """Give the terminal back, whatever happened. Safe to call twice."""
         ...
@@ -47,6 +51,9 @@ class QuietDisplay:
     def ended(self, ending: Ending, judgement: Judgement) -> None:
         """See `Listener`."""
 
+    def noticed(self, line: str) -> None:
+        """See `Display`."""
+
     def close(self) -> None:
         """See `Display`."""
 
@@ -71,7 +78,7 @@ class PlainDisplay:
         """See `Listener`."""
         self._of = launch.of
         if self._waits:
-            self._say(launching_line(launch))
+            self._say(_launching_line(launch))
 
     def launched(self, launch: LaunchRecord, judgement: Judgement) -> None:
         """See `Listener`."""
@@ -80,6 +87,10 @@ class PlainDisplay:
     def ended(self, ending: Ending, judgement: Judgement) -> None:  # noqa: ARG002
         """See `Listener`."""
         self._say(f"ended: {ending.value}")
+
+    def noticed(self, line: str) -> None:
+        """See `Display`."""
+        self._say(line)
 
     def close(self) -> None:
         """See `Display`."""
@@ -96,26 +107,23 @@ class PlainDisplay:
 
 
 class LiveDisplay(PlainDisplay):
-    """The plain lines, and below them what runs now and for how long."""
+    """The plain lines, and below them what runs now on each slot, and for how long."""
 
     def __init__(self, stream: TextIO = sys.stdout) -> None:
         super().__init__(stream)
         self._progress: Progress | None = None
-        self._task: TaskID | None = None
+        self._tasks: dict[int, TaskID] = {}
 
     def launching(self, launch: Launching) -> None:
         """See `Listener`."""
         self._of = launch.of
-        progress = self._live()
-        if self._task is not None:
-            progress.remove_task(self._task)
-        self._task = progress.add_task(launching_line(launch), total=None)
+        self._tasks[launch.number] = self._live().add_task(_launching_line(launch), total=None)
 
     def launched(self, launch: LaunchRecord, judgement: Judgement) -> None:
         """See `Listener`."""
-        if self._progress and self._task is not None:
-            self._progress.remove_task(self._task)
-            self._task = None
+        task = self._tasks.pop(launch.number, None)
+        if self._progress and task is not None:
+            self._progress.remove_task(task)
         super().launched(launch, judgement)
 
     def ended(self, ending: Ending, judgement: Judgement) -> None:
@@ -127,7 +135,8 @@ class LiveDisplay(PlainDisplay):
         """See `Display`."""
         if self._progress:
             self._progress.stop()
-            self._progress = self._task = None
+            self._progress = None
+            self._tasks.clear()
 
     def _live(self) -> Progress:
         if self._progress is None:
@@ -144,3 +153,8 @@ class LiveDisplay(PlainDisplay):
             super()._say(line)
         else:
             self._progress.console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _launching_line(launch: Launching) -> str:
+    """As `launching_line`, with the slot where there are several."""
+    return launching_line(launch) + ("" if launch.slot is None else f" on slot {launch.slot}")

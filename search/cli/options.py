@@ -44,6 +44,10 @@ ModelOption: TypeAlias = Annotated[
 DraftOption: TypeAlias = Annotated[
     str | None, typer.Option("--draft", metavar="PATH", help="Another draft model than the study file's.")
 ]
+AcceptOption: TypeAlias = Annotated[
+    bool,
+    typer.Option("--accept-changes", help="Go on although the environment or study file changed; the study is marked."),
+]
 JsonOption: TypeAlias = Annotated[bool, typer.Option("--json", help="The result as JSON on stdout, and nothing else.")]
 QuietOption: TypeAlias = Annotated[bool, typer.Option("-q", "--quiet", help="Only the end.")]
 DebugOption: TypeAlias = Annotated[bool, typer.Option("--debug", help="Errors with their traceback.")]
@@ -73,3 +77,4 @@ class RunOptions:
     ray_address: str | None = None
     model: str | None = None
     draft: str | None = None
+    accept_changes: bool = False

@@ -9,6 +9,7 @@ from search.cli.guard import command, say
 from search.cli.options import (
     DEFAULT_REPORTS,
     DEFAULT_STORAGE,
+    AcceptOption,
     DebugOption,
     DraftOption,
     ExecutorOption,
@@ -44,6 +45,7 @@ def run(
     ray_address: RayAddressOption = None,
     model: ModelOption = None,
     draft: DraftOption = None,
+    accept_changes: AcceptOption = False,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
     debug: DebugOption = False,  # noqa: ARG001
@@ -64,6 +66,7 @@ def run(
         ray_address=ray_address,
         model=model,
         draft=draft,
+        accept_changes=accept_changes,
     )
     if not quiet:
         # Before the imports that take a second or two: a person should see that something happens.

@@ -17,6 +17,7 @@ from search.storage import LaunchRecord, Store, optuna_storage, storage_url
 from search.study.events import Ending, Launching, Listener, RunStart
 from search.study.judgement import Judgement
 from search.study.loop import run_study
+from search.study.resume import accept_changes
 
 
 def run_assembled(options: RunOptions, *, out: TextIO, as_json: bool, quiet: bool) -> None:
@@ -35,7 +36,15 @@ def run_assembled(options: RunOptions, *, out: TextIO, as_json: bool, quiet: boo
     ):
         end = _End(store, parts)
         log = RunLog(parts.folder / "run.log", parts.clock)
+
+        def notice(line: str) -> None:
+            display.noticed(line)
+            log.noticed(line)
+
         page = ReportListener(parts.folder, end.content, RealClock())
+        if options.accept_changes:
+            for line in accept_changes(parts.name, parts.fingerprint, store=store, clock=RealClock()):
+                say(f"accepted: {line}", err=as_json)
         try:
             run_study(
                 parts.spec,
@@ -54,6 +63,7 @@ def run_assembled(options: RunOptions, *, out: TextIO, as_json: bool, quiet: boo
                 hours=options.hours,
                 seed=options.seed,
                 sampler=options.sampler,
+                notice=notice,
             )
         finally:
             display.close()

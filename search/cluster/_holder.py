@@ -8,12 +8,17 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
+from search.cluster._files import Workplace
 from search.config import SpecConfig
 from search.contracts import EffectiveSettings, Engine, LaunchPaths, Phase, PhaseResult, Session, Slot, StopReport
-from search.errors import HostUnfit
+from search.errors import HostUnfit, LaunchFailed
+from search.server.lease import LeaseTerms
+from search.server.nvml import gpu_memory_used
 
 EngineFactory = Callable[[], Engine]
+FindUuids = Callable[[int], tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +39,12 @@ class GpuHolder:
     Args:
         factory: Builds the engine.
         index: Of the slot.
-        gpus: How many GPUs Ray lent to this actor.
+        gpu_count: How many GPUs Ray lent to this actor.
         lease_s: See above.
         environment: Values to restore, because Ray changed them for its workers and servers
             would inherit them; None unsets.
         leave: Ends this process; replaced in tests.
+        find_uuids: UUIDs of so many GPUs that Ray lent; replaced in tests, whose GPUs exist on paper only.
     """
 
     def __init__(
@@ -46,16 +52,18 @@ class GpuHolder:
         factory: EngineFactory,
         *,
         index: int,
-        gpus: int,
+        gpu_count: int,
         lease_s: float,
         environment: Mapping[str, str | None] | None = None,
         leave: Callable[[], object] = lambda: os._exit(1),
+        find_uuids: FindUuids | None = None,
     ) -> None:
         _restore(environment or {})
         self._leave = leave
         self._engine = factory()
-        self._slot = Slot(index, gpu_uuids=_own_gpu_uuids(gpus), host=socket.gethostname())
+        self._slot = Slot(index, gpu_uuids=(find_uuids or _own_gpu_uuids)(gpu_count), host=socket.gethostname())
         self._session: Session | None = None
+        self._workplace: Workplace | None = None
         self._lease_s = lease_s
         self._last_beat = time.monotonic()
         threading.Thread(target=self._watch_driver, name="driver-lease", daemon=True).start()
@@ -64,21 +72,48 @@ class GpuHolder:
         """The slot, GPUs by UUID, and this actor's process id."""
         return self._slot, os.getpid()
 
-    def launch(self, config: SpecConfig, paths: LaunchPaths) -> SessionFacts:
-        """See `Engine.launch`; the session stays here."""
-        self._session = self._engine.launch(config, slot=self._slot, paths=paths)
+    def launch(self, config: SpecConfig, paths: LaunchPaths, driver_host: str) -> SessionFacts:
+        """See `Engine.launch`; the session stays here.
+
+        Args:
+            config: What to launch.
+            paths: The driver's, absolute; where they are not here, `collect` sends the files home.
+            driver_host: Host name of the driver.
+        """
+        self._workplace = Workplace(paths, driver_host)
+        try:
+            self._session = self._engine.launch(config, slot=self._slot, paths=self._workplace.paths)
+        except LaunchFailed as error:
+            raise self._workplace.as_at_home(error) from error
         return SessionFacts(self._session.effective, self._session.boot_s)
 
     def measure(self, phase: Phase, repeat: int) -> PhaseResult:
         """See `Session.measure`."""
-        if self._session is None:
+        if self._session is None or self._workplace is None:
             raise RuntimeError("`measure` needs a session, but none is open on this slot. Call `launch` first.")
-        return self._session.measure(phase, repeat)
+        try:
+            return self._session.measure(phase, repeat)
+        except LaunchFailed as error:
+            raise self._workplace.as_at_home(error) from error
 
     def close(self) -> StopReport:
         """See `Session.close`; without a session there is nothing to stop."""
         session, self._session = self._session, None
         return session.close() if session else StopReport(clean=True, duration_s=0.0)
+
+    def collect(self) -> dict[str, bytes]:
+        """Files of the launch that ended, by name; nothing where the driver's own folder was written to."""
+        workplace, self._workplace = self._workplace, None
+        return workplace.pack() if workplace else {}
+
+    def is_clean(self) -> bool:
+        """Whether no memory is in use on this slot's GPUs, beyond what a driver keeps for itself."""
+        if self._session is not None:
+            return False
+        if not self._slot.gpu_uuids:
+            return True
+        used = gpu_memory_used(self._slot.gpu_uuids)
+        return used is not None and max(used.values()) < LeaseTerms().foreign_bytes
 
     def abort(self) -> None:
         """Make a `launch` or `measure` that is running raise `Interrupted` soon."""
@@ -123,15 +158,34 @@ def _own_gpu_uuids(count: int) -> tuple[str, ...]:
     import ray
 
     lent = [str(gpu) for gpu in ray.get_gpu_ids()]
-    pynvml.nvmlInit()
     try:
-        return tuple(gpu if gpu.startswith("GPU-") else _uuid_of(pynvml, gpu) for gpu in lent)
+        pynvml.nvmlInit()
+    except pynvml.NVMLError as error:
+        raise HostUnfit(
+            (f"GPUs {', '.join(lent)} of {socket.gethostname()}: NVIDIA's driver says: {error}.",)
+        ) from error
+    try:
+        uuids = tuple(_uuid_of(pynvml, gpu) for gpu in lent)
+        for uuid in uuids:
+            _refuse_sliced(pynvml, uuid)
+        return uuids
     finally:
         pynvml.nvmlShutdown()
 
 
-def _uuid_of(pynvml: object, gpu: str) -> str:
+def _uuid_of(pynvml: Any, gpu: str) -> str:
     if gpu.startswith("MIG-"):
         raise HostUnfit((f"GPU {gpu} is a MIG slice; a slot needs whole GPUs.",))
-    handle = pynvml.nvmlDeviceGetHandleByIndex(int(gpu))  # type: ignore[attr-defined]
-    return str(pynvml.nvmlDeviceGetUUID(handle))  # type: ignore[attr-defined]
+    if gpu.startswith("GPU-"):
+        return gpu
+    return str(pynvml.nvmlDeviceGetUUID(pynvml.nvmlDeviceGetHandleByIndex(int(gpu))))
+
+
+def _refuse_sliced(pynvml: Any, uuid: str) -> None:
+    """A GPU in MIG mode has a UUID too, but a server on it sees a slice or nothing."""
+    try:
+        mode, _ = pynvml.nvmlDeviceGetMigMode(pynvml.nvmlDeviceGetHandleByUUID(uuid))
+    except pynvml.NVMLError:
+        return  # GPUs that cannot be sliced do not answer
+    if mode == pynvml.NVML_DEVICE_MIG_ENABLE:
+        raise HostUnfit((f"GPU {uuid} is in MIG mode; a slot needs whole GPUs. Switch MIG off, or leave the GPU out.",))

@@ -1,47 +1,55 @@
-"""The executor whose slots are held by Ray actors, and the driver's handles on what runs there."""
+"""The executor whose slots are held by Ray actors."""
 
 from __future__ import annotations
 
 import logging
 import os
 import threading
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from search.cluster._holder import EngineFactory, GpuHolder, SessionFacts
-from search.config import SpecConfig
-from search.contracts import (
-    EffectiveSettings,
-    Engine,
-    LaunchPaths,
-    Phase,
-    PhaseResult,
-    SelfClosing,
-    Session,
-    Slot,
-    StopReport,
-)
-from search.errors import HostUnfit, LaunchFailed, SearchError
+from search.cluster._cluster import CHANGED_BY_RAY, connect, is_up, slots_that_fit
+from search.cluster._gate import Gate
+from search.cluster._handles import RayEngine
+from search.cluster._holder import EngineFactory, FindUuids, GpuHolder
+from search.contracts import Engine, SelfClosing, Slot
+from search.errors import BreakerOpen, HostUnfit, Interrupted, LaunchFailed, SearchError
 from search.outcomes import Evidence, Reason
 
-CHANGED_BY_RAY = ("OMP_NUM_THREADS", "PYTHONBREAKPOINT")
-"""What Ray 2.60 sets for its workers: one OpenMP thread would slow a server's tokenizer and loader."""
+START_S = 60.0
+"""How long an actor may take to start: a node's first one imports this package from cold files."""
 
-OBJECT_STORE_BYTES = 100 * 2**20
-"""Nothing large passes through Ray here; its default would claim a third of the host's memory."""
+POLL_S = 2.0
+"""How often a call looks whether Ray lives: without its GCS, Ray ends this very process after 60 s."""
+
+MAX_REVIVALS = 1
+"""A local Ray that dies a second time has a reason that starting it again does not take away."""
+
+_log = logging.getLogger(__name__)
 
 
 class RayExecutor(SelfClosing):
-    """Holds `slots` slots of `gpus_per_slot` GPUs each in Ray actors.
+    """Holds up to `slots` slots of `gpus_per_slot` GPUs each in Ray actors, over all nodes.
+
+    One actor's GPUs are one demand, which Ray always meets on a single node. A slot whose actor
+    or node died gets a fresh actor, on any living node with room, with its next launch. A local
+    Ray that died itself is started once more.
 
     Args:
         factory: Builds the engine inside the actor; pickled, so no lambdas over open files.
-        slots: How many actors.
+        slots: How many actors at most; fewer where the cluster has fewer GPUs, see `notices`.
         gpus_per_slot: 0 in simulation.
         address: Of a running cluster; None starts a local one on loopback, without dashboard.
         lease_s: An actor that has not heard of the driver for so long stops its server.
+        start_s: See `START_S`.
+        find_uuids: See `GpuHolder`.
+
+    Attributes:
+        notices: What people should know of how the slots were placed, one line each.
 
     Raises:
-        HostUnfit: The cluster has fewer GPUs than asked; nothing is left waiting for them.
+        HostUnfit: The cluster has no room for one slot, now or at all; nothing is left waiting.
     """
 
     def __init__(
@@ -52,17 +60,24 @@ class RayExecutor(SelfClosing):
         gpus_per_slot: int = 0,
         address: str | None = None,
         lease_s: float = 30.0,
+        start_s: float = START_S,
+        find_uuids: FindUuids | None = None,
     ) -> None:
         self._factory = factory
         self._gpus = gpus_per_slot
+        self._address = address
         self._lease_s = lease_s
+        self._start_s = start_s
+        self._find_uuids = find_uuids
         self._actors: dict[int, Any] = {}
+        self._aborted: set[int] = set()
         self._closed = threading.Event()
+        self._gate = Gate()
         self._environment = {name: os.environ.get(name) for name in CHANGED_BY_RAY}
-        self._ray = _connect(address, with_gpus=gpus_per_slot > 0)
+        self._ray = connect(address, with_gpus=gpus_per_slot > 0)
+        self.notices: tuple[str, ...] = ()
         try:
-            self._check_gpus(slots)
-            self._slots = tuple(self._start(index) for index in range(slots))
+            self._slots = self._place(slots)
         except BaseException:
             self._ray.shutdown()
             raise
@@ -70,51 +85,136 @@ class RayExecutor(SelfClosing):
 
     @property
     def slots(self) -> tuple[Slot, ...]:
-        """See `Executor`."""
+        """See `Executor`. A slot keeps its index; its host and GPUs are those of its latest actor."""
         return self._slots
 
     def engine(self, slot: Slot) -> Engine:
         """See `Executor`."""
-        if slot not in self._slots:
+        if not 0 <= slot.index < len(self._slots):
             raise ValueError(f"`slot` must be one of {self._slots}, but got {slot}.")
-        return _RayEngine(self, slot)
+        return RayEngine(self, slot.index)
+
+    def abort(self, slot: Slot) -> None:
+        """See `Executor`."""
+        self._aborted.add(slot.index)
+        self.tell(slot.index, "abort")
+
+    def slot_is_clean(self, slot: Slot) -> bool:
+        """See `Executor`; starts a fresh actor where the last one died, if a node has room for it."""
+        try:
+            return bool(self.call(slot.index, "is_clean"))
+        except LaunchFailed:
+            return False
 
     def close(self) -> None:
         """See `Executor`."""
         if self._closed.is_set():
             return
         self._closed.set()
-        for actor in self._actors.values():
+        for actor in list(self._actors.values()):
             self._ray.kill(actor)
         self._ray.shutdown()
 
-    def call(self, slot: Slot, method: str, *args: object) -> Any:
-        """Call the holder of `slot` and wait; its own errors come back as they were raised.
+    def call(self, index: int, method: str, *args: object) -> Any:
+        """Call the holder of a slot and wait; its own errors come back as they were raised.
 
         Raises:
-            LaunchFailed: WORKER_LOST when the actor or its node died. The next launch on the
-                slot gets a fresh actor.
+            LaunchFailed: WORKER_LOST when the actor or its node died, or no node has room for a
+                fresh one; RAY_INFRA when Ray itself died, and was started again.
+            BreakerOpen: Ray died again, or is not ours to start.
         """
-        exceptions = self._ray.exceptions
-        if slot.index not in self._actors:
-            self._start(slot.index)
+        lives = self._gate.lives
         try:
-            return self._ray.get(getattr(self._actors[slot.index], method).remote(*args))
-        except exceptions.RayTaskError as error:
-            if isinstance(error.cause, SearchError):
-                raise error.cause from None
-            raise
-        except exceptions.RayActorError as error:
-            self._actors.pop(slot.index, None)
-            line = f"The Ray actor that held slot {slot.index} died: {str(error).splitlines()[0]}"
+            with self._gate.entered():
+                if index not in self._actors:
+                    self._restart(index)
+                return self._awaited(getattr(self._actors[index], method).remote(*args))
+        except self._ray.exceptions.RayTaskError as error:
+            raise self._told(index, method, error) from None
+        except (self._ray.exceptions.RayError, ConnectionError) as error:
+            self._actors.pop(index, None)
+            if not is_up(self._ray, local=self._address is None):
+                self._gate.once(lives, partial(self._revive, error))
+                line = f"Ray itself failed and was started again: {_first_line(error)}"
+                raise LaunchFailed(Reason.RAY_INFRA, Evidence(line, phase=method)) from error
+            line = f"The Ray actor that held slot {index} died: {_first_line(error)}"
             raise LaunchFailed(Reason.WORKER_LOST, Evidence(line, phase=method)) from error
 
-    def tell(self, slot: Slot, method: str) -> None:
-        """Call the holder of `slot` without waiting; a dead one is not an error."""
-        if actor := self._actors.get(slot.index):
-            getattr(actor, method).remote()
+    def holds(self, index: int) -> bool:
+        """Whether the slot has an actor that is not known to be dead."""
+        return index in self._actors
 
-    def _start(self, index: int) -> Slot:
+    def tell(self, index: int, method: str) -> None:
+        """Call the holder of a slot without waiting; a dead one is not an error."""
+        with self._gate.entered():
+            if actor := self._actors.get(index):
+                getattr(actor, method).remote()
+
+    def _awaited(self, reference: Any) -> Any:
+        while not self._ray.wait([reference], timeout=POLL_S)[0]:
+            if not is_up(self._ray, local=self._address is None):
+                raise ConnectionError("one of its own processes died.")
+        return self._ray.get(reference)
+
+    def _told(self, index: int, method: str, error: Any) -> BaseException:
+        """What the holder raised, in the driver's eyes."""
+        if isinstance(error.cause, Interrupted) and index not in self._aborted:
+            # Its lease ran out while this process was stopped or cut off; it leaves in a moment.
+            self._actors.pop(index, None)
+            line = f"The Ray actor that held slot {index} had not heard of this program for {self._lease_s:g} s."
+            return LaunchFailed(Reason.WORKER_LOST, Evidence(line, phase=method))
+        return error.cause if isinstance(error.cause, SearchError) else error
+
+    def _place(self, wanted: int) -> tuple[Slot, ...]:
+        fit = slots_that_fit(self._ray, slots=wanted, gpus_per_slot=self._gpus)
+        actors = [self._new_actor(index) for index in range(fit)]
+        asked = {actor.describe.remote(): actor for actor in actors}
+        ready, late = self._ray.wait(list(asked), num_returns=fit, timeout=self._start_s)
+        for reference in late:
+            self._ray.kill(asked[reference])
+        placed = [reference for reference in asked if reference in ready]
+        if not placed:
+            raise HostUnfit((self._no_room(),))
+        slots = []
+        # Indices without gaps: whoever was late is not waited for again.
+        for index, reference in enumerate(placed):
+            self._actors[index] = asked[reference]
+            slots.append(replace(self._described(reference), index=index))
+        if len(slots) < wanted:
+            self.notices = (
+                f"{len(slots)} of the study's {wanted} slots are used: the Ray cluster has no more room for "
+                f"{self._gpus} GPUs on one node.",
+            )
+        return tuple(slots)
+
+    def _described(self, reference: Any) -> Slot:
+        try:
+            slot, _ = self._ray.get(reference)
+        except self._ray.exceptions.RayTaskError as error:
+            raise (error.cause if isinstance(error.cause, SearchError) else error) from None
+        return slot  # type: ignore[no-any-return]
+
+    def _restart(self, index: int) -> None:
+        """A fresh actor for a slot whose last one died.
+
+        Raises:
+            LaunchFailed: WORKER_LOST when none came up in time.
+        """
+        actor = self._new_actor(index)
+        try:
+            slot, _ = self._ray.get(actor.describe.remote(), timeout=self._start_s)
+        except self._ray.exceptions.GetTimeoutError:
+            self._ray.kill(actor)
+            raise LaunchFailed(Reason.WORKER_LOST, Evidence(self._no_room(), phase="placement")) from None
+        except self._ray.exceptions.RayTaskError as error:
+            if not isinstance(error.cause, HostUnfit):
+                raise
+            # The node that had room is no good; the study goes on with the other slots.
+            raise LaunchFailed(Reason.WORKER_LOST, Evidence(str(error.cause), phase="placement")) from None
+        self._actors[index] = actor
+        self._slots = (*self._slots[:index], replace(slot, index=index), *self._slots[index + 1 :])
+
+    def _new_actor(self, index: int) -> Any:
         actor_class = self._ray.remote(
             num_cpus=0,
             num_gpus=self._gpus,
@@ -122,85 +222,45 @@ class RayExecutor(SelfClosing):
             # Control calls (abort, beat) must come through while a launch or a phase blocks.
             concurrency_groups={"control": 4},
         )(_with_control_group(self._ray))
-        actor = actor_class.remote(
-            self._factory, index=index, gpus=self._gpus, lease_s=self._lease_s, environment=self._environment
+        return actor_class.remote(
+            self._factory,
+            index=index,
+            gpu_count=self._gpus,
+            lease_s=self._lease_s,
+            environment=self._environment,
+            find_uuids=self._find_uuids,
         )
-        self._actors[index] = actor
-        try:
-            slot, _ = self._ray.get(actor.describe.remote())
-        except self._ray.exceptions.RayTaskError as error:
-            raise (error.cause if isinstance(error.cause, SearchError) else error) from None
-        return slot  # type: ignore[no-any-return]
 
-    def _check_gpus(self, slots: int) -> None:
-        wanted = slots * self._gpus
-        found = int(self._ray.cluster_resources().get("GPU", 0))
-        if found < wanted:
-            raise HostUnfit((f"GPUs in the Ray cluster: {wanted} are needed, {found} are there.",))
+    def _no_room(self) -> str:
+        return (
+            f"GPUs in the Ray cluster: no {self._gpus} of one node came free within {self._start_s:g} s. "
+            "`ray status` tells who holds them."
+        )
+
+    def _revive(self, error: Exception) -> None:
+        """Start a local Ray once more; nobody is in it.
+
+        Raises:
+            BreakerOpen: See `call`.
+        """
+        if self._address is not None or self._gate.lives >= MAX_REVIVALS or self._closed.is_set():
+            whose = "The Ray cluster" if self._address else "Ray"
+            raise BreakerOpen(
+                f"{whose} failed: {_first_line(error)} Look at its logs (/tmp/ray/session_latest/logs on its host), "
+                "then run the same command again; what was measured is kept."
+            ) from error
+        self._actors.clear()
+        self._ray.shutdown()
+        self._ray = connect(None, with_gpus=self._gpus > 0)
 
     def _beat(self) -> None:
         while not self._closed.wait(self._lease_s / 6):
-            for actor in list(self._actors.values()):
-                actor.beat.remote()
-
-
-class _RayEngine:
-    """An engine whose sessions live in the actor that holds the slot."""
-
-    def __init__(self, executor: RayExecutor, slot: Slot) -> None:
-        self._executor = executor
-        self._slot = slot
-
-    def launch(self, config: SpecConfig, *, slot: Slot, paths: LaunchPaths) -> Session:
-        """See `Engine`."""
-        if slot != self._slot:
-            raise ValueError(f"This engine launches on {self._slot}, but got {slot}.")
-        try:
-            facts = self._executor.call(slot, "launch", config, paths)
-        except SearchError:
-            raise
-        except BaseException:
-            # Ctrl-C while the actor is starting a server: no session has come back to close.
-            self._executor.tell(slot, "abort")
-            self._executor.call(slot, "close")
-            raise
-        return _RaySession(self._executor, slot, facts)
-
-
-class _RaySession(SelfClosing):
-    """The driver's handle on a session in an actor."""
-
-    def __init__(self, executor: RayExecutor, slot: Slot, facts: SessionFacts) -> None:
-        self._executor = executor
-        self._slot = slot
-        self._facts = facts
-        self._report: StopReport | None = None
-
-    @property
-    def effective(self) -> EffectiveSettings:
-        """See `Session`."""
-        return self._facts.effective
-
-    @property
-    def boot_s(self) -> float:
-        """See `Session`."""
-        return self._facts.boot_s
-
-    def measure(self, phase: Phase, repeat: int) -> PhaseResult:
-        """See `Session`."""
-        try:
-            return self._executor.call(self._slot, "measure", phase, repeat)  # type: ignore[no-any-return]
-        except SearchError:
-            raise
-        except BaseException:
-            self._executor.tell(self._slot, "abort")
-            raise
-
-    def close(self) -> StopReport:
-        """See `Session`."""
-        if self._report is None:
-            self._report = self._executor.call(self._slot, "close")
-        return self._report
+            with self._gate.entered():
+                for actor in list(self._actors.values()):
+                    try:
+                        actor.beat.remote()
+                    except Exception as error:  # noqa: BLE001
+                        _log.debug("no beat to an actor: %s", error)  # whoever calls it next meets the cause
 
 
 def _with_control_group(ray: Any) -> type[GpuHolder]:
@@ -219,26 +279,7 @@ def _with_control_group(ray: Any) -> type[GpuHolder]:
     return Holder
 
 
-def _connect(address: str | None, *, with_gpus: bool) -> Any:
-    # All of these are read when Ray is first imported.
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    # An actor that asks for no GPU keeps the variable it inherited, as Ray will do by default.
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    # A launch that Ctrl-C abandoned ends with an error that nobody waits for any more.
-    os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
-    # The raylet's notices would land on stdout among results; what they tell (an actor died)
-    # comes back as an exception, and their text stays in Ray's own logs.
-    os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")
-    if address is None:
-        # Ray resolves 127.0.0.1 to the host's address and listens on all interfaces, unless it
-        # believes that it cannot form a cluster (ray 2.60 `_private/services.py`).
-        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
-    import ray
-
-    options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
-    if address is None:
-        options |= {"include_dashboard": False, "object_store_memory": OBJECT_STORE_BYTES}
-        if not with_gpus:
-            options["num_gpus"] = 0  # else Ray looks for them itself
-    ray.init(address=address or "local", namespace="search", **options)
-    return ray
+def _first_line(error: BaseException) -> str:
+    """The cause among the lines of Ray's longer texts."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return next((line for line in lines if "because" in line), lines[0] if lines else type(error).__name__)

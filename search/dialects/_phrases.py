@@ -13,7 +13,7 @@ from search.dialects.base import Phrase
 from search.outcomes import Reason
 
 _ERROR = r"^[\w.]*(?:Error|Exception)\b"
-_CUDA_OOM = r"OutOfMemoryError|CUDA out of memory|CUDA error: out of memory|cudaErrorMemoryAllocation"
+_CUDA_OOM = r"OutOfMemoryError|CUDA out of memory|CUDA error: out of memory|cudaErrorMemoryAllocation|CUBLAS_STATUS_ALLOC_FAILED"
 _DRAFT = r"speculative/\w*(?:worker|eagle|draft)\w*\.py"
 
 ARGUMENTS: Final = (
@@ -33,7 +33,12 @@ ARGUMENTS: Final = (
     Phrase(
         r"'ModelConfig' object has no attribute '(?:kv_lora_rank|qk_\w+_head_dim|v_head_dim)'", Reason.ARG_INVALID_COMBO
     ),
-    Phrase(r"no kernel image is available for execution on the device", Reason.ARG_INVALID_COMBO),
+    # An attention backend that was not built for this GPU; in any other frame the whole build was not.
+    Phrase(
+        r"no kernel image is available for execution on the device",
+        Reason.ARG_INVALID_COMBO,
+        frame=r"attention/\w+_backend\.py",
+    ),
     Phrase(
         r"^(?:ValueError|AssertionError|TypeError|NotImplementedError)\b",
         Reason.ARG_INVALID_COMBO,
@@ -82,6 +87,7 @@ MEMORY: Final = (
 
 HOST: Final = (
     Phrase(r"^(?:ModuleNotFoundError|ImportError): ", Reason.MISSING_MODULE),
+    Phrase(r"no kernel image is available for execution on the device", Reason.MISSING_MODULE),
     Phrase(r"address already in use", Reason.PORT_BUSY),
     Phrase(r" at \d+ is not available in \d+", Reason.PORT_BUSY),
     Phrase(

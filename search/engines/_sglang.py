@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
+import logging
+import os
 import secrets
 import threading
 from pathlib import Path
@@ -19,21 +20,31 @@ from search.load.target import Prompt
 from search.outcomes import Evidence, Reason
 from search.server import (
     BootLimits,
+    GpuLease,
+    LeaseTerms,
     NotReady,
     Os,
     Patience,
+    PortBlock,
     RealOs,
     Supervisor,
     Unready,
     ask_first_token,
     classify,
     classify_stall,
+    dump_stacks,
+    find_py_spy,
     fresh_ports,
+    lease_gpus,
     mask_tree,
     read_server_info,
+    reap_orphans,
     server_command,
+    wait_for_free_memory,
     wait_ready,
 )
+
+_log = logging.getLogger(__name__)
 
 
 class SglangEngine:
@@ -50,6 +61,11 @@ class SglangEngine:
         run_phase: The client; None for `search.load.run_phase`.
         system: The operating system; None for this machine's.
         patience: How long a stop and a lease may take.
+        terms: What a lease of GPUs tolerates.
+        locks: Folder of the GPUs' lock files; None for the one all users of this host share.
+
+    The GPUs of a slot are leased at the first launch on them and kept until `close` or the end of
+    this process, so that nobody else comes between two launches of a study.
     """
 
     def __init__(
@@ -64,6 +80,8 @@ class SglangEngine:
         run_phase: RunPhase | None = None,
         system: Os | None = None,
         patience: Patience | None = None,
+        terms: LeaseTerms | None = None,
+        locks: Path | None = None,
     ) -> None:
         self._deployment = deployment
         self._dialect = dialect
@@ -73,6 +91,9 @@ class SglangEngine:
         self._run_phase = run_phase
         self._os = system or RealOs(clock or RealClock())
         self._patience = patience
+        self._terms = terms or LeaseTerms()
+        self._locks = locks
+        self._leases: dict[tuple[str, ...], GpuLease] = {}
         self._abort = threading.Event()
 
     def abort(self) -> None:
@@ -82,16 +103,22 @@ class SglangEngine:
         """
         self._abort.set()
 
+    def close(self) -> None:
+        """Give the GPUs back. For the end of a study, when no session is open any more."""
+        while self._leases:
+            self._leases.popitem()[1].release()
+
     def launch(self, config: SpecConfig, *, slot: Slot, paths: LaunchPaths) -> SglangSession:
         """See `Engine`. Whatever ends a launch early, an interrupt included, stops its server first.
 
         Raises:
-            LaunchFailed: With reason and evidence.
+            LaunchFailed: With reason and evidence, and with leftovers if the stop was not clean.
             Interrupted: `abort` was called.
             UnsupportedKnob: The release has no spelling for a knob; nothing was started.
         """
-        ports = fresh_ports()
         tag = f"{paths.root.name}-{secrets.token_hex(4)}"
+        self._lease(slot, paths, tag)
+        ports = fresh_ports()
         command = server_command(
             config,
             self._deployment,
@@ -121,8 +148,9 @@ class SglangEngine:
             effective = self._read_back(server, config, paths)
             server.ready()
         except NotReady as failure:
-            error = self._launch_failed(server, failure)
-            raise error from failure
+            raise self._launch_failed(server, failure, paths) from failure
+        except LaunchFailed as failure:
+            raise _stopped(server, failure.reason, failure.evidence) from failure
         except BaseException:
             server.kill()
             raise
@@ -137,7 +165,22 @@ class SglangEngine:
             held_out=self._held_out,
             run_phase=self._run_phase or _client(),
             aborted=self._abort,
+            dump=lambda: self._dump(server, paths),
         )
+
+    def _lease(self, slot: Slot, paths: LaunchPaths, tag: str) -> None:
+        """Make sure that the slot's GPUs are ours alone, and empty."""
+        uuids = slot.gpu_uuids
+        if not uuids:
+            return
+        facts = {"uid": str(os.getuid()), "launch": "/".join(paths.root.absolute().parts[-3:]), "tag": tag}
+        if uuids in self._leases:
+            self._leases[uuids].note(facts)
+        else:
+            self._leases[uuids] = lease_gpus(uuids, self._os, facts=facts, terms=self._terms, folder=self._locks)
+            for relic in reap_orphans()[0]:
+                _log.warning("Stopped what an earlier crash left: %s", relic)
+        wait_for_free_memory(uuids, self._os, terms=self._terms, aborted=self._abort.is_set)
 
     def _wait_ready(self, server: Supervisor) -> None:
         url = server.ports.base_url
@@ -158,6 +201,8 @@ class SglangEngine:
                 raise NotReady(Unready.EXITED, f"exit code {code}") from error
             line = f"the server generated a token but does not say what it runs: {error}"
             raise LaunchFailed(Reason.TOOL_ERROR, Evidence(line, "read-back", None, str(paths.server_log))) from error
+        if wrong := _of_another_launch(info, server.ports):
+            raise LaunchFailed(Reason.STALE_SERVER, Evidence(wrong, "read-back", None, str(paths.server_log)))
         paths.server_info.write_text(json.dumps(mask_tree(info), indent=1, sort_keys=True) + "\n")
         return self._dialect.effective(info, config)
 
@@ -168,19 +213,23 @@ class SglangEngine:
             self._os.sleep(0.05)
         return code
 
-    def _launch_failed(self, server: Supervisor, failure: NotReady) -> LaunchFailed:
+    def _launch_failed(self, server: Supervisor, failure: NotReady, paths: LaunchPaths) -> LaunchFailed:
         """Stop the server, so that its log is complete, then say why it did not become ready."""
         code, lost, start_error = server.poll(), server.guardian_lost, server.start_error
-        report = server.kill()
-        reason, evidence = self._why(server.log_path, failure, code, lost=lost, start_error=start_error)
-        if not report.clean:
-            line = f"{evidence.root_line} (and the stop was not clean: {'; '.join(report.leftovers)})"
-            evidence = dataclasses.replace(evidence, root_line=line)
-        return LaunchFailed(reason, evidence)
+        stacks = ""
+        if failure.kind in (Unready.STALLED, Unready.SILENT, Unready.CEILING):
+            stacks = self._dump(server, paths)
+        server.kill()
+        reason, evidence = self._why(paths, failure, code, lost=lost, start_error=start_error, stacks=stacks)
+        return _stopped(server, reason, evidence)
+
+    def _dump(self, server: Supervisor, paths: LaunchPaths) -> str:
+        return dump_stacks(server.processes(), paths.stacks, py_spy=find_py_spy(self._deployment.python))
 
     def _why(
-        self, log: Path, failure: NotReady, code: int | None, *, lost: bool, start_error: str
+        self, paths: LaunchPaths, failure: NotReady, code: int | None, *, lost: bool, start_error: str, stacks: str
     ) -> tuple[Reason, Evidence]:
+        log = paths.server_log
         if lost:
             return Reason.WORKER_LOST, Evidence("the guardian died before its server", "starting", code, str(log))
         if start_error:
@@ -191,11 +240,17 @@ class SglangEngine:
             case Unready.STALE:
                 return Reason.STALE_SERVER, Evidence(failure.detail, "first token", code, str(log))
         limit_s = self._deployment.boot_ceiling_s if failure.kind is Unready.CEILING else self._deployment.stall_s
-        detail = f"{failure.kind.value} within {limit_s:g} s; {failure.detail}"
-        reason, evidence = classify_stall(log, detail=detail, dialect=self._dialect)
+        detail = f"{failure.kind.value} within {limit_s:g} s; {failure.detail}; {stacks}"
+        reason, evidence = classify_stall(log, detail=detail, dialect=self._dialect, stacks=paths.stacks)
         if failure.kind is Unready.SILENT and reason is Reason.STARTUP_STALL:
             reason = Reason.SERVER_HANG_LOAD
         return reason, evidence
+
+
+def _stopped(server: Supervisor, reason: Reason, evidence: Evidence) -> LaunchFailed:
+    """The failure of a launch, with what the stop of its server could not remove."""
+    report = server.kill()
+    return LaunchFailed(reason, evidence, leftovers=() if report.clean else report.leftovers)
 
 
 def _read_info(url: str) -> dict[str, Any]:
@@ -203,6 +258,17 @@ def _read_info(url: str) -> dict[str, Any]:
         return read_server_info(url)
     except OSError:
         return {}
+
+
+def _of_another_launch(info: dict[str, Any], ports: PortBlock) -> str:
+    """What a server says of its own ports that is not so for this launch; empty if all is well.
+
+    Owning the port is the stronger proof, but a prefix that starts a container hides who does.
+    """
+    for name, ours in (("port", ports.http), ("nccl_port", ports.nccl)):
+        if info.get(name) not in (None, ours):
+            return f"the server on port {ports.http} says it was started with {name} {info[name]}, but ours got {ours}"
+    return ""
 
 
 def _client() -> RunPhase:

@@ -53,6 +53,7 @@ class SglangSession(SelfClosing):
         held_out: tuple[Prompt, ...],
         run_phase: RunPhase,
         aborted: threading.Event,
+        dump: Callable[[], str],
     ) -> None:
         self._server = server
         self._os = system
@@ -64,6 +65,7 @@ class SglangSession(SelfClosing):
         self._held_out = held_out
         self._run_phase = run_phase
         self._aborted = aborted
+        self._dump = dump
 
     @property
     def effective(self) -> EffectiveSettings:
@@ -145,6 +147,8 @@ class SglangSession(SelfClosing):
         if death is not None:
             return LoadFailed(*self._cause(label, death.exit_code))
         evidence = dataclasses.replace(failure.evidence, log_path=str(self._server.log_path))
+        if failure.reason is Reason.SERVER_HANG_LOAD:
+            evidence = dataclasses.replace(evidence, root_line=f"{evidence.root_line}; {self._dump()}")
         return LoadFailed(failure.reason, evidence)
 
     def _cause(self, label: str, code: int | None) -> tuple[Reason, Evidence]:

@@ -89,6 +89,10 @@ class RunLog:
         for line in (f"ended: {ending.value}", *judgement.headlines):
             self._write(line)
 
+    def noticed(self, line: str) -> None:
+        """Something that is no launch, such as a slot that rests."""
+        self._write(line)
+
     def _write(self, line: str) -> None:
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import optuna
 from optuna.distributions import BaseDistribution
 from optuna.samplers import BaseSampler, NSGAIISampler, RandomSampler, TPESampler
-from optuna.study import Study
+from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from search.config import KnobValue, SpecConfig
@@ -61,7 +61,8 @@ class FiniteSpaceSampler(BaseSampler):
     """Asks a stock sampler until it proposes a valid config nobody has asked, else takes the nearest.
 
     Stock samplers cannot model `off`, which lacks the tree parameters, so they see an in-memory
-    copy of the study without it, made anew for each ask. Random state derives from the seed and
+    copy of the study without it, made anew for each ask. Trials that run meanwhile are in it with
+    the worst values seen (a constant liar), so that several asks at once spread. Random state derives from the seed and
     the trial number: a resumed study does not repeat its first draws. Proposals that are invalid
     or were asked before never become trials.
 
@@ -96,16 +97,23 @@ class FiniteSpaceSampler(BaseSampler):
         Running and waiting trials count as asked, whoever runs them.
         """
         taken = {
-            key_of(trial.params or trial.system_attrs.get("fixed_params", {}))
+            _key_of_trial(trial)
             for trial in study.get_trials(deepcopy=False)
-            if (but is None or trial.number != but.number)
-            and not (trial.state is TrialState.FAIL and trial.user_attrs.get(MAY_ASK_AGAIN))
+            if (but is None or trial.number != but.number) and not _is_free_again(trial)
         }
         return [
             config
             for config in self._configs
             if config.config_id not in self._given_up and key_of(config.params) not in taken
         ]
+
+    def is_taken_before(self, study: Study, number: int, config: SpecConfig) -> bool:
+        """Whether a trial with a lower number than `number` has `config`."""
+        key = key_of(config.params)
+        return any(
+            trial.number < number and _key_of_trial(trial) == key and not _is_free_again(trial)
+            for trial in study.get_trials(deepcopy=False)
+        )
 
     def reseed_rng(self) -> None:
         """Nothing to do for proposals: each trial has a random state of its own."""
@@ -141,7 +149,7 @@ class FiniteSpaceSampler(BaseSampler):
             return remaining[0]
         entropy = np.random.SeedSequence((self._seed, trial.number))
         with quiet_optuna():
-            view = self._view(study, self._stock(int(entropy.generate_state(1)[0])))
+            view = self._view(study, trial, self._stock(int(entropy.generate_state(1)[0])))
             return self._first_free(view, study, trial, remaining)
 
     def _first_free(self, view: Study, study: Study, trial: FrozenTrial, remaining: list[SpecConfig]) -> SpecConfig:
@@ -156,15 +164,41 @@ class FiniteSpaceSampler(BaseSampler):
         assert first is not None
         return nearest(first, remaining)
 
-    def _view(self, study: Study, stock: BaseSampler) -> Study:
+    def _view(self, study: Study, asking: FrozenTrial, stock: BaseSampler) -> Study:
         view = optuna.create_study(directions=study.directions, sampler=stock)
         done = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.PRUNED))
-        view.add_trials([copy for trial in done if (copy := self._copy(trial)) is not None])
+        known = [copy for trial in done if (copy := self._copy(trial)) is not None]
+        running = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
+        others = [trial for trial in running if trial.number != asking.number]
+        view.add_trials([*known, *self._lies(view, others, known)])
         return view
 
-    def _copy(self, trial: FrozenTrial) -> FrozenTrial | None:
+    def _lies(self, view: Study, running: Sequence[FrozenTrial], known: Sequence[FrozenTrial]) -> Iterator[FrozenTrial]:
+        """Running trials as if they had ended with the worst values seen; none before any are seen."""
+        complete = [trial for trial in known if trial.state is TrialState.COMPLETE]
+        if not complete:
+            return
+        worst = [
+            (max if direction is StudyDirection.MINIMIZE else min)(trial.values[place] for trial in complete)
+            for place, direction in enumerate(view.directions)
+        ]
+        for trial in running:
+            if (params := self._view_params(trial)) is not None:
+                yield create_trial(
+                    values=worst,
+                    params=params,
+                    distributions=dict(self._view_space),
+                    constraints=dict.fromkeys(complete[0].constraints, 0.0) or None,
+                )
+
+    def _view_params(self, trial: FrozenTrial) -> dict[str, Any] | None:
+        """The parameters as the stock sampler sees them; None for a trial outside its space, such as `off`."""
         params = {name: trial.params.get(name) for name in self._view_space}
-        if not all(value in self._view_space[name].choices for name, value in params.items()):
+        inside = all(value in self._view_space[name].choices for name, value in params.items())
+        return params if inside else None
+
+    def _copy(self, trial: FrozenTrial) -> FrozenTrial | None:
+        if (params := self._view_params(trial)) is None:
             return None
         return create_trial(
             state=trial.state,
@@ -182,3 +216,12 @@ class FiniteSpaceSampler(BaseSampler):
             study._storage.set_trial_system_attr(trial._trial_id, name, value)
         view.tell(asked, state=TrialState.FAIL)
         return {name: value for name, value in asked.params.items() if value is not None}
+
+
+def _key_of_trial(trial: FrozenTrial) -> tuple[tuple[str, KnobValue], ...]:
+    """What a trial asks for; a waiting or just opened one tells it by its fixed parameters."""
+    return key_of(trial.params or trial.system_attrs.get("fixed_params", {}))
+
+
+def _is_free_again(trial: FrozenTrial) -> bool:
+    return trial.state is TrialState.FAIL and bool(trial.user_attrs.get(MAY_ASK_AGAIN))

@@ -17,7 +17,7 @@ from search.dialects import Dialect, Phrase
 from search.outcomes import Evidence, Reason
 from search.server.logscan import LogLine, read_lines
 from search.server.masking import mask_text
-from search.server.phrases import BENIGN, ECHO, GENERIC, OUT_OF_MEMORY
+from search.server.phrases import BENIGN, ECHO, GENERIC, OUT_OF_MEMORY, TELLING
 
 SERVING = "serving"
 
@@ -36,6 +36,9 @@ _STAGES = (
 """Milestones of a boot, in the words of 0.5.9 to 0.5.23. A draft model loads after the target's
 pools and graphs, so stages may go back."""
 
+_ROUTINE = re.compile(r'(Decode|Prefill) batch|INFO: +[\d.]+:\d+ - "')
+"""What a healthy server prints for every step and request; a night has millions."""
+
 _OOM_BY_STAGE = {
     "graph capture": Reason.OOM_GRAPH,
     "after memory pools": Reason.OOM_GRAPH,
@@ -46,12 +49,16 @@ _OOM_BY_STAGE = {
 _TRACEBACK = "Traceback (most recent call last):"
 _LINK = re.compile(r"^(During handling of the above|The above exception was)")
 _FATAL = re.compile(r"hit an exception")
-_POOL_FILE = re.compile(r'File ".*memory_pool\w*\.py"')
+_POOL_FILE = re.compile(r'File ".*memory_pool\w*\.py"|, in init_memory_pool\b')
 _ARGUMENT_FILE = re.compile(r'File ".*(server_args\.py|arg_groups/\w+\.py)"')
 _DRAFT_FILE = re.compile(r'File ".*(eagle|draft|standalone)\w*\.py"', re.IGNORECASE)
 _LOADER_FILE = re.compile(r'File ".*(loader|weight_utils|model_runner|models/\w+)\.py"')
 _MISFIT = re.compile(r"size mismatch|shapes? .*(mismatch|cannot be multiplied)|must match the size|loaded_weight|vocab")
-_RENDEZVOUS = re.compile(r"_symmetric_memory|, in (init_process_group|\w*rendezvous\w*)")
+_RENDEZVOUS = re.compile(
+    r"_symmetric_memory|(?:, in |^\s+(?:[\w<>]+\.)*)(?:init_process_group|\w*rendezvous\w*)(?:$| \()"
+)
+"""A frame as Python (`…, in name`) or py-spy (`    Class.name (file:line)`) writes it."""
+
 _ARGUMENT_ERRORS = re.compile(r"^(ValueError|AssertionError|TypeError|NotImplementedError)\b")
 
 
@@ -106,12 +113,16 @@ class _Scan:
         self.uncaught: _Cause | None = None
         self.uncaught_unknown: _Cause | None = None
         self.loose: _Cause | None = None
+        self.telling: _Cause | None = None
         self.echo: _Cause | None = None
 
     def feed(self, line: LogLine) -> None:
         """Take the next line."""
         text = line.text
-        if not text.strip():
+        if not text.strip() or (line.stamped and text == self.last_line):
+            return
+        if _ROUTINE.match(text):
+            self.last_line = text
             return
         self._seen |= {frame for frame, pattern in self._frames.items() if pattern.search(text)}
         if _TRACEBACK in text:
@@ -139,7 +150,7 @@ class _Scan:
         unknown = self.fatal_unknown
         if unknown and self.loose and self.loose.chain < unknown.chain:
             unknown = None  # a line that a phrase knows said before what the exception then means
-        order = (fatal, unknown, self.uncaught, self.loose, self.uncaught_unknown, self.echo)
+        order = (fatal, unknown, self.uncaught, self.loose, self.uncaught_unknown, self.telling, self.echo)
         return next((cause for cause in order if cause), None)
 
     def _exception(self, text: str) -> None:
@@ -160,6 +171,8 @@ class _Scan:
             return
         if self.loose is None and (reason := self._reason(text)):
             self.loose = _Cause(text, self.stage, reason, self._chain.number)
+        elif self.telling is None and TELLING.search(text):
+            self.telling = _Cause(text, self.stage)
 
     def _reason(self, text: str) -> Reason | None:
         reason = self._match(self._own, text)
@@ -225,7 +238,9 @@ def classify(
     return reason, Evidence(mask_text(text), phase or stage, exit_code, str(log_path))
 
 
-def classify_stall(log_path: Path, *, detail: str, dialect: Dialect | None = None) -> tuple[Reason, Evidence]:
+def classify_stall(
+    log_path: Path, *, detail: str, dialect: Dialect | None = None, stacks: Path | None = None
+) -> tuple[Reason, Evidence]:
     """Say what a living server that makes no progress waits for.
 
     A scheduler may die and leave its launcher waiting (0.5.9); then its exception is the cause.
@@ -235,12 +250,15 @@ def classify_stall(log_path: Path, *, detail: str, dialect: Dialect | None = Non
         log_path: The log.
         detail: What was watched, and for how long.
         dialect: Whose phrases to try before the generic ones.
+        stacks: A stack dump beside the log, as py-spy writes it; need not exist.
     """
     scan = _Scan(dialect)
     in_rendezvous = False
     for line in read_lines(log_path):
         scan.feed(line)
-        in_rendezvous |= bool(_RENDEZVOUS.search(line.text))
+        in_rendezvous |= _waits_for_peers(line.text)
+    for line in read_lines(stacks) if stacks else ():
+        in_rendezvous |= _waits_for_peers(line.text)
     cause = scan.root()
     if cause is not None and cause is not scan.echo:
         return cause.reason or Reason.UNKNOWN, Evidence(mask_text(cause.line), cause.stage, None, str(log_path))
@@ -250,11 +268,23 @@ def classify_stall(log_path: Path, *, detail: str, dialect: Dialect | None = Non
     return reason, Evidence(mask_text(text), scan.stage, None, str(log_path))
 
 
+def _waits_for_peers(text: str) -> bool:
+    """Whether a line of a stack is inside a rendezvous; importing such a module is not."""
+    return bool(_RENDEZVOUS.search(text)) and "<module>" not in text
+
+
 def _no_cause(exit_code: int | None, last_line: str) -> str:
     if exit_code is None:
         how = "no error in the log"
     elif exit_code < 0:
-        how = f"ended by {signal.Signals(-exit_code).name} with no error in the log"
+        how = f"ended by {_signal_name(-exit_code)} with no error in the log"
     else:
         how = f"ended with exit code {exit_code} and no error in the log"
     return f"{how}; last line: {last_line}" if last_line else f"{how}, which is empty"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # a real-time signal
+        return f"signal {number}"

@@ -17,6 +17,9 @@ from search.server.ports import LOOPBACK, PortBlock
 LAUNCH_TAG = "SPEC_SEARCH_LAUNCH"
 """Variable that every process of a launch inherits; only such processes are ever cleaned up."""
 
+GUARDIAN_TAG = "SPEC_SEARCH_GUARDIAN"
+"""Variable that a guardian alone has: the tag of the launch it answers for, and the pid of its supervisor."""
+
 _KEEP_ENVIRON = "SPT_NOENV"
 """SGLang renames its processes with `setproctitle`, which by default writes the name over the
 environment that `/proc/PID/environ` shows, and the tag would be gone."""

@@ -42,7 +42,11 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 class Process(NamedTuple):
-    """One row of the process table; `cpu_s` is user and system time of its own threads."""
+    """One row of the process table.
+
+    `cpu_s` is user and system time of its own threads, `started` its start in clock ticks since
+    boot: together with the pid it names a process for good, as pids are used again.
+    """
 
     pid: int
     parent: int
@@ -50,6 +54,7 @@ class Process(NamedTuple):
     state: str
     cpu_s: float
     name: str
+    started: int = 0
 
     @property
     def alive(self) -> bool:
@@ -57,11 +62,13 @@ class Process(NamedTuple):
         return self.state not in "ZX"
 
 
-def process_table() -> dict[int, Process]:
-    """Read all of `/proc`; processes that vanish meanwhile are left out."""
+def process_table(only: set[int] | None = None) -> dict[int, Process]:
+    """Read `/proc`, all of it or the pids in `only`; processes that vanish meanwhile are left out."""
     tick = os.sysconf("SC_CLK_TCK")
     table = {}
-    for entry in os.listdir("/proc"):  # noqa: PTH208 - a Path per process is three times the time
+    # A `Path` per process is three times the time.
+    entries = os.listdir("/proc") if only is None else [str(pid) for pid in only]  # noqa: PTH208
+    for entry in entries:
         if not entry.isdecimal():
             continue
         try:
@@ -72,7 +79,8 @@ def process_table() -> dict[int, Process]:
         fields = tail.split()
         pid = int(entry)
         cpu_s = (int(fields[11]) + int(fields[12])) / tick
-        table[pid] = Process(pid, int(fields[1]), int(fields[2]), fields[0], cpu_s, head.partition("(")[2])
+        name = head.partition("(")[2]
+        table[pid] = Process(pid, int(fields[1]), int(fields[2]), fields[0], cpu_s, name, int(fields[19]))
     return table
 
 

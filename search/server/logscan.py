@@ -13,6 +13,8 @@ LONGEST_LINE = 4_000
 _CHUNK = 65_536
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _STAMP = re.compile(r"^\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[^\]]*\]\s*")
+_GLUED = re.compile(r"(?<=[^\s])(?=\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[^\]]*\] )")
+"""A record right behind other text: a progress bar, or another process, ended no line before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +28,8 @@ class LogLine:
 
 
 def read_lines(path: Path) -> Iterator[LogLine]:
-    """Yield the lines of a log; a progress bar's carriage returns end lines too.
+    """Yield the lines of a log; a progress bar's carriage returns end lines too, and so does
+    the stamp of a record that is glued to one.
 
     Bytes that are not UTF-8 (two ranks writing at once, a line cut by a kill) are replaced. A
     missing file has no lines.
@@ -42,14 +45,15 @@ def read_lines(path: Path) -> Iterator[LogLine]:
             for piece in ended:
                 line += piece[: LONGEST_LINE - len(line)] if len(line) < LONGEST_LINE else b""
                 if line:
-                    yield _parse(bytes(line))
+                    yield from _parse(bytes(line))
                 line.clear()
             line += rest[: max(0, LONGEST_LINE - len(line))]
         if line:
-            yield _parse(bytes(line))
+            yield from _parse(bytes(line))
 
 
-def _parse(raw: bytes) -> LogLine:
+def _parse(raw: bytes) -> Iterator[LogLine]:
     text = _ANSI.sub("", raw.decode("utf-8", errors="replace")).rstrip()
-    stamp = _STAMP.match(text)
-    return LogLine(text) if stamp is None else LogLine(text[stamp.end() :], stamped=True)
+    for part in _GLUED.split(text):
+        stamp = _STAMP.match(part)
+        yield LogLine(part) if stamp is None else LogLine(part[stamp.end() :], stamped=True)

@@ -43,10 +43,45 @@ def gpu_memory_used(uuids: Sequence[str], nvml: Any = None) -> dict[str, int] | 
         if library is None:
             return None
         try:
-            handles = {uuid: library.nvmlDeviceGetHandleByUUID(uuid) for uuid in uuids}
+            handles = _handles(library, uuids)
             return {uuid: int(library.nvmlDeviceGetMemoryInfo(handle).used) for uuid, handle in handles.items()}
         except library.NVMLError:
             return None
+
+
+@dataclass(frozen=True, slots=True)
+class GpuUser:
+    """A process that holds memory on a GPU; `memory` in bytes, None where the driver does not tell."""
+
+    pid: int
+    uuid: str
+    memory: int | None
+
+
+def gpu_users(uuids: Sequence[str] | None = None, nvml: Any = None) -> tuple[GpuUser, ...] | None:
+    """Processes with memory on these GPUs, or on all of this host; None when NVML cannot be asked.
+
+    Inside a container NVML tells the pids of the host, or nothing.
+    """
+    with _session(nvml) as library:
+        if library is None:
+            return None
+        try:
+            handles = _handles(library, uuids)
+            return tuple(
+                GpuUser(int(user.pid), uuid, None if user.usedGpuMemory is None else int(user.usedGpuMemory))
+                for uuid, handle in handles.items()
+                for user in library.nvmlDeviceGetComputeRunningProcesses(handle)
+            )
+        except library.NVMLError:
+            return None
+
+
+def _handles(library: Any, uuids: Sequence[str] | None) -> dict[str, Any]:
+    if uuids is not None:
+        return {uuid: library.nvmlDeviceGetHandleByUUID(uuid) for uuid in uuids}
+    handles = (library.nvmlDeviceGetHandleByIndex(index) for index in range(library.nvmlDeviceGetCount()))
+    return {_text(library.nvmlDeviceGetUUID(handle)): handle for handle in handles}
 
 
 @contextlib.contextmanager

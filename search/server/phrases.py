@@ -13,7 +13,7 @@ from search.outcomes import Reason
 
 GENERIC: tuple[Phrase, ...] = (
     # The command line and its resolution.
-    Phrase(r"error: (unrecognized arguments|ambiguous option|argument )", Reason.ARG_UNKNOWN),
+    Phrase(r"error: (unrecognized arguments|ambiguous option|argument |the following arguments)", Reason.ARG_UNKNOWN),
     Phrase(r"only supports? topk ?= ?1", Reason.ARG_INVALID_COMBO),
     Phrase(r"speculative_eagle_topk.* > 1 with page_size", Reason.ARG_INVALID_COMBO),
     Phrase(r"selected index k out of range", Reason.ARG_INVALID_COMBO),
@@ -27,6 +27,15 @@ GENERIC: tuple[Phrase, ...] = (
     Phrase(r"speculative decoding does not support", Reason.ARG_INVALID_COMBO),
     Phrase(r"not compatible with .*speculative decoding", Reason.ARG_INVALID_COMBO),
     Phrase(r"trust_remote_code=True", Reason.ARG_INVALID_COMBO),
+    Phrase(r"has no attribute 'set_eagle3_layers_to_capture'", Reason.ARG_INVALID_COMBO),
+    Phrase(r"--speculative-use-rejection-sampling requires", Reason.ARG_INVALID_COMBO),
+    Phrase(r"^AssertionError: \d+ is not divisible by \d+", Reason.ARG_INVALID_COMBO),
+    # A kernel that this config chose and this GPU is too small for, such as trees on SM120.
+    Phrase(r"OutOfResources: out of resource", Reason.ARG_INVALID_COMBO),
+    Phrase(r"no kernel image is available for execution", Reason.ARG_INVALID_COMBO, frame=r"attention/\w+_backend\.py"),
+    # Weights of a shape that the model does not have: the draft's are the config's fault.
+    Phrase(r"Attempted to load weight \(", Reason.DRAFT_MISMATCH, frame=r"speculative/\w*(worker|eagle|draft)\w*\.py"),
+    Phrase(r"Attempted to load weight \(", Reason.WEIGHT_LOAD),
     # Memory. The two texts of the first pair want opposite remedies.
     Phrase(r"Not enough memory\. Please try to increase --mem-fraction-static", Reason.OOM_KV),
     Phrase(r"max_running_request is zero", Reason.OOM_KV),
@@ -64,20 +73,24 @@ GENERIC: tuple[Phrase, ...] = (
     # The device itself.
     Phrase(r"CUDA error: |cudaError\w+|CUDA driver error|uncorrectable ECC", Reason.CUDA_FAULT),
     # Under load.
+    Phrase(r"host='(127\.0\.0\.1|localhost)'.*Read timed out", Reason.SERVER_HANG_LOAD),
     Phrase(r"watchdog timeout(?!.*soft=True)", Reason.SERVER_HANG_LOAD),
     Phrase(r"^[\w.]*(Error|Exception)\b", Reason.SERVER_CRASH_LOAD, frame=r", in event_loop_\w+"),
 )
 
-OUT_OF_MEMORY = re.compile(r"OutOfMemoryError|CUDA out of memory|CUDA error: out of memory")
+OUT_OF_MEMORY = re.compile(r"OutOfMemoryError|CUDA out of memory|CUDA error: out of memory|CUBLAS_STATUS_ALLOC_FAILED")
 """Which pool it was depends on where it stands in the log, see `classify`."""
 
 ECHO = re.compile(
-    r"Received sigquit from a child|the child failed|Possible solutions|^\d\. (set|disable|reduce) |Open an issue"
+    r"Received sigquit from a child|SIGQUIT received|(the|one) child failed|Possible solutions|^\d\. (set|disable|reduce) |Open an issue"
     r"|resource_tracker: |leaked (semaphore|shared_memory)|Killed$|^Aborted|core dumped"
     r"|Connection (closed|reset) by peer|Broken pipe|^EOFError|^ConnectionResetError|^KeyboardInterrupt"
-    r"|^(During handling of|The above exception)|scheduler is dead|Initialization failed"
+    r"|^(During handling of|The above exception)|Initialization failed"
 )
 """Consequences of a failure elsewhere; never a root cause while anything else is there."""
+
+TELLING = re.compile(r"^Fatal Python error: |^Subprocess \w+ .*crashed with exit code|scheduler is dead")
+"""Names no cause, but is the line to quote when there is none."""
 
 BENIGN = re.compile(r"Ignore import error|\bWARNING\b|\w*Warning: |deprecated|^server_args=|^usage: |^\s*\[--")
 """Lines a healthy server prints too; they count only inside a traceback."""

@@ -16,9 +16,9 @@ from typing import Any, Protocol
 
 from search.contracts import Clock, RealClock
 from search.server import guardian
-from search.server.command import LAUNCH_TAG
+from search.server.command import GUARDIAN_TAG, LAUNCH_TAG
 from search.server.guardian import Process
-from search.server.nvml import gpu_memory_used
+from search.server.nvml import GpuUser, gpu_memory_used, gpu_users
 from search.server.ports import port_is_free
 
 Event = Mapping[str, Any]
@@ -89,6 +89,10 @@ class Os(Protocol):
         """Bytes in use per GPU; None when it cannot be known."""
         ...
 
+    def gpu_users(self, uuids: Sequence[str]) -> tuple[GpuUser, ...] | None:
+        """Processes with memory on these GPUs; None when it cannot be known."""
+        ...
+
     def file_size(self, path: Path) -> int:
         """Bytes; 0 for a file that does not exist yet."""
         ...
@@ -149,6 +153,10 @@ class RealOs:
         """See `Os`."""
         return gpu_memory_used(uuids)
 
+    def gpu_users(self, uuids: Sequence[str]) -> tuple[GpuUser, ...] | None:
+        """See `Os`."""
+        return gpu_users(uuids)
+
     def file_size(self, path: Path) -> int:
         """See `Os`."""
         try:
@@ -161,12 +169,14 @@ class _PipedGuardian:
     """A guardian started as a script by path, isolated from `PYTHONPATH` and site packages."""
 
     def __init__(self, order: Mapping[str, Any]) -> None:
+        guards = f"{order['env'].get(LAUNCH_TAG, '')} {os.getpid()}"
         with Path(order["log"]).open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-I", "-S", guardian.__file__],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
+                env={**os.environ, GUARDIAN_TAG: guards},
                 start_new_session=True,
             )
         assert self._process.stdin and self._process.stdout
@@ -243,13 +253,14 @@ def tagged_processes() -> dict[str, list[Process]]:
     """
     found: dict[str, list[Process]] = {}
     for process in guardian.process_table().values():
-        if process.alive and (tag := _tag(process.pid)):
+        if process.alive and (tag := variable_of(process.pid, LAUNCH_TAG)):
             found.setdefault(tag, []).append(process)
     return found
 
 
-def _tag(pid: int) -> str:
-    mark = f"{LAUNCH_TAG}=".encode()
+def variable_of(pid: int, name: str) -> str:
+    """A variable of another process's environment; empty when unset, unreadable, or the process is gone."""
+    mark = f"{name}=".encode()
     try:
         words = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:

@@ -9,15 +9,16 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import DatabaseError, InterfaceError
 
 from search.errors import StorageFault
-from search.storage.urls import BUSY_TIMEOUT_S, shown
+from search.storage.urls import PATIENCE_S, shown
 
 _WAYS_OUT = (
     (
         "database is locked",
-        f"another process has held it for over {BUSY_TIMEOUT_S} s; end that process, or give this study another "
+        f"another process has held it for over {PATIENCE_S} s; end that process, or give this study another "
         "`--storage`",
     ),
     ("disk is full", "make room on its disk and run the same command again; what is stored stays"),
+    ("no space left", "make room on its server's disk and run the same command again; what is stored stays"),
     ("readonly", "make the file and its folder writable, or choose another `--storage`"),
     ("unable to open", "check that its folder exists and is writable"),
     ("not a database", "the file is something else; choose another `--storage`"),

@@ -1,20 +1,27 @@
-"""Optuna's storage on the same database, opened without its chatter."""
+"""Optuna's storage on the same database, opened without its chatter, and as patient as ours."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, TypeVar
 
 import optuna
-from optuna.exceptions import ExperimentalWarning, StorageInternalError
+from optuna.exceptions import ExperimentalWarning, StorageInternalError, UpdateFinishedTrialError
 from optuna.storages import RDBStorage
+from optuna.trial import TrialState
+from sqlalchemy.engine import URL
 from sqlalchemy.exc import DatabaseError, InterfaceError
 
 from search.errors import StorageFault
 from search.storage.faults import storage_fault
+from search.storage.patience import Patience
 from search.storage.urls import engine_options, shown, storage_url
+
+_T = TypeVar("_T")
+_CREATING_TRIES = 3
 
 
 @contextmanager
@@ -33,8 +40,12 @@ def quiet_optuna() -> Iterator[None]:
         optuna.logging.set_verbosity(before)
 
 
-def optuna_storage(storage: str | Path) -> RDBStorage:
+def optuna_storage(storage: str | Path, *, patience: Patience | None = None) -> RDBStorage:
     """Open (and on first use create) Optuna's tables.
+
+    Args:
+        storage: A path or URL.
+        patience: Of a running study; the default says that it waits through `logging`.
 
     Raises:
         UsageError: The storage is not understood.
@@ -43,7 +54,7 @@ def optuna_storage(storage: str | Path) -> RDBStorage:
     url = storage_url(storage)
     try:
         with quiet_optuna():
-            return RDBStorage(url.render_as_string(hide_password=False), engine_kwargs=engine_options(url))
+            return _opened(url, patience or Patience(url))
     except (DatabaseError, InterfaceError) as error:
         raise storage_fault(url, error) from error
     except (RuntimeError, StorageInternalError) as error:
@@ -51,3 +62,74 @@ def optuna_storage(storage: str | Path) -> RDBStorage:
             f"The database {shown(url)} was made by another version of Optuna than {optuna.__version__}: {error} "
             "Choose another `--storage`, or run the Optuna that made it."
         ) from error
+
+
+def _opened(url: URL, patience: Patience) -> RDBStorage:
+    for _ in range(_CREATING_TRIES - 1):
+        try:
+            return _PatientStorage(url, patience)
+        except DatabaseError as error:
+            # Another driver makes the same tables, or writes their version, at this moment.
+            if not any(sign in str(error.orig) for sign in ("already exists", "duplicate key", "UNIQUE")):
+                raise
+    return _PatientStorage(url, patience)
+
+
+class _PatientStorage(RDBStorage):
+    """Repeats each call while the database is away.
+
+    What a lost answer to a commit can do here: a trial may be created twice, and the first one,
+    which nobody runs, is closed when the study is continued. All other calls may be repeated.
+    """
+
+    def __init__(self, url: URL, patience: Patience) -> None:
+        self._patience = patience
+        super().__init__(url.render_as_string(hide_password=False), engine_kwargs=engine_options(url))
+
+    def set_trial_state_values(self, trial_id: int, state: TrialState, values: Sequence[float] | None = None) -> bool:
+        """See `RDBStorage`; a repeated call takes a trial that has ended for ended by itself."""
+
+        def attempt(number: int) -> bool:
+            try:
+                return super(_PatientStorage, self).set_trial_state_values(trial_id, state, values)
+            except UpdateFinishedTrialError:
+                if number and self.get_trial(trial_id).state is state:
+                    return True
+                raise
+
+        return self._patience.run(lambda number: _unwrapped(attempt, number))
+
+
+_REPEATED = (
+    *("create_new_study", "delete_study", "get_all_studies", "get_study_id_from_name", "get_study_name_from_id"),
+    *("get_study_directions", "get_study_user_attrs", "get_study_system_attrs"),
+    *("set_study_user_attr", "set_study_system_attr"),
+    *("create_new_trial", "_create_new_trial", "_set_trial_param", "set_trial_param", "get_trial_param"),
+    *("set_trial_intermediate_value", "set_trial_user_attr", "set_trial_system_attr"),
+    *("get_trial", "get_all_trials", "_get_trials", "get_trial_id_from_study_id_trial_number"),
+)
+"""All that Optuna's cache and its samplers call; private ones too, for the cache goes past the public ones."""
+
+
+def _repeated(name: str) -> Callable[..., Any]:
+    plain = getattr(RDBStorage, name)
+
+    def call(self: _PatientStorage, *args: Any, **options: Any) -> Any:
+        return self._patience.run(lambda _: _unwrapped(plain, self, *args, **options))
+
+    call.__name__, call.__doc__ = name, plain.__doc__
+    return call
+
+
+for _name in _REPEATED:
+    setattr(_PatientStorage, _name, _repeated(_name))
+
+
+def _unwrapped(work: Callable[..., _T], *args: Any, **options: Any) -> _T:
+    """The driver's own error in place of Optuna's, which says only that there was one."""
+    try:
+        return work(*args, **options)
+    except StorageInternalError as error:
+        if isinstance(error.__cause__, (DatabaseError, InterfaceError)):
+            raise error.__cause__ from error
+        raise

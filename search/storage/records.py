@@ -23,7 +23,8 @@ class StudyRecord:
         name: `kimi-k25`, `kimi-k25.simulated`, `NAME.replay`: kinds never share a study.
         spec: The study file as JSON-able data, so that a report needs the database alone.
         fingerprint: What must be equal for two measurements to be compared, flat, by name.
-        directions: Of the two objectives, as created (Optuna ignores changed ones on load).
+        notes: What people must know besides its launches, oldest first, such as a change of the
+            environment that they accepted.
     """
 
     name: str
@@ -31,6 +32,7 @@ class StudyRecord:
     spec: Mapping[str, object]
     fingerprint: Mapping[str, str]
     created_at: datetime
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,3 +111,36 @@ class PhaseRow(Base):
     window_tps: Mapped[list[Any]]
     notes: Mapped[list[Any]]
     extrapolated: Mapped[bool]
+
+
+class OwnerRow(Base):
+    """Which driver process began a launch.
+
+    `token` is of one call: after a commit whose answer was lost, it tells that the row is there.
+    """
+
+    __tablename__ = "search_owners"
+
+    launch_id: Mapped[int] = mapped_column(ForeignKey("search_launches.id", ondelete="CASCADE"), primary_key=True)
+    owner: Mapped[str] = mapped_column(String(255))
+    token: Mapped[str] = mapped_column(String(32), unique=True)
+
+
+class DriverRow(Base):
+    """A driver process and its last sign of life."""
+
+    __tablename__ = "search_drivers"
+
+    owner: Mapped[str] = mapped_column(String(255), primary_key=True)
+    beat_at: Mapped[datetime]
+
+
+class NoteRow(Base):
+    """What people must know of a study besides its launches."""
+
+    __tablename__ = "search_notes"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    study_id: Mapped[int] = mapped_column(ForeignKey("search_studies.id", ondelete="CASCADE"), index=True)
+    at: Mapped[datetime]
+    text: Mapped[str] = mapped_column(Text)

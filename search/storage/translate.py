@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any, cast
 
@@ -23,7 +24,7 @@ def study_row(record: StudyRecord) -> StudyRow:
     )
 
 
-def study_record(row: StudyRow) -> StudyRecord:
+def study_record(row: StudyRow, notes: Iterable[str] = ()) -> StudyRecord:
     """Decode a study."""
     return StudyRecord(
         name=row.name,
@@ -31,6 +32,7 @@ def study_record(row: StudyRow) -> StudyRecord:
         spec=row.spec,
         fingerprint=row.fingerprint,
         created_at=row.created_at,
+        notes=tuple(notes),
     )
 
 

@@ -10,8 +10,11 @@ from sqlalchemy.exc import ArgumentError
 
 from search.errors import UsageError
 
-BUSY_TIMEOUT_S = 30
-"""How long one connection waits for another's write before it gives up."""
+BUSY_TIMEOUT_S = 5
+"""How long one SQLite statement waits for another process's write, silently."""
+
+PATIENCE_S = 90
+"""How long one transaction is repeated while the database is locked or away, after saying so once."""
 
 
 def storage_url(storage: str | Path) -> URL:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from itertools import takewhile
 
 from search.errors import BreakerOpen
@@ -18,6 +19,9 @@ STATIC_FAULTS = frozenset({Reason.ARG_UNKNOWN, Reason.MISSING_MODULE, Reason.WEI
 """Faults in what every launch shares: seen on a baseline, no other launch can do better."""
 
 
+_MANY_AT_ONCE = frozenset({Reason.WORKER_LOST, Reason.RAY_INFRA})
+
+
 def is_static_fault(launch: LaunchRecord) -> bool:
     """Whether a baseline met a fault that all launches share: it says nothing about the config."""
     return launch.stage == "baseline" and launch.reason in STATIC_FAULTS
@@ -29,27 +33,36 @@ class Budget:
 
     Attributes:
         launches: Server starts.
-        hours: Sum of all launches' durations. Checked before a launch; one that runs is not cut.
+        hours: Of the busiest slot: the sum of its launches' durations. Checked before a launch;
+            one that runs is not cut.
+        retries: Second attempts at a config that a host or a flake spoiled.
     """
 
     launches: int
     hours: float
+    retries: int = 10
 
     def ending(self, launches: Sequence[LaunchRecord]) -> Ending | None:
-        """The budget that is spent, or None."""
-        if len(launches) >= self.launches:
+        """The budget that is spent, or None. Numbers count other drivers' launches too."""
+        if max((launch.number for launch in launches), default=0) >= self.launches:
             return Ending.LAUNCHES
-        if sum(launch.duration_s or 0.0 for launch in launches) >= self.hours * 3600:
+        if _spent_s(launches) >= self.hours * 3600:
             return Ending.HOURS
         return None
 
-    def expected_hours(self, launches: Sequence[LaunchRecord], *, to_do: int) -> float | None:
+    def may_retry(self, launches: Sequence[LaunchRecord]) -> bool:
+        """Whether a second attempt is left: all launches of a trial but its first are such."""
+        trials = [launch.trial for launch in launches if launch.trial is not None]
+        return len(trials) - len(set(trials)) < self.retries
+
+    def expected_hours(self, launches: Sequence[LaunchRecord], *, to_do: int, slots: int = 1) -> float | None:
         """For `to_do` more launches at the mean so far, within both budgets; None before the first."""
         durations = [launch.duration_s for launch in launches if launch.duration_s]
         if not durations:
             return None
         left = max(0, min(to_do, self.launches - len(launches)))
-        return min(left * sum(durations) / len(durations), max(0.0, self.hours * 3600 - sum(durations))) / 3600
+        needed = left * sum(durations) / len(durations) / slots
+        return min(needed, max(0.0, self.hours * 3600 - _spent_s(launches))) / 3600
 
 
 @dataclass(slots=True)
@@ -72,6 +85,8 @@ class Breaker:
         if launch.reason is None or launch.outcome is Outcome.INTERRUPTED:
             self._failed.clear()
             return
+        if self._is_echo(launch):
+            return
         self._failed.append(launch)
         if is_static_fault(launch):
             raise BreakerOpen(
@@ -93,10 +108,26 @@ class Breaker:
                 "what was measured is kept."
             )
 
+    def _is_echo(self, launch: LaunchRecord) -> bool:
+        """Whether one death of a node or of Ray, seen before, took this launch on another slot too."""
+        last = self._failed[-1] if self._failed else None
+        if last is None or launch.reason not in _MANY_AT_ONCE or last.reason is not launch.reason:
+            return False
+        return launch.slot != last.slot and launch.started_at <= last.started_at + timedelta(
+            seconds=last.duration_s or 0.0
+        )
+
     def _lost_in_a_row(self) -> list[LaunchRecord]:
         """The latest launches, back to the first that was not lost."""
         lost = takewhile(lambda failed: failed.outcome is Outcome.LOST, reversed(self._failed))
         return list(lost)[::-1]
+
+
+def _spent_s(launches: Sequence[LaunchRecord]) -> float:
+    by_slot: dict[int, float] = {}
+    for launch in launches:
+        by_slot[launch.slot] = by_slot.get(launch.slot, 0.0) + (launch.duration_s or 0.0)
+    return max(by_slot.values(), default=0.0)
 
 
 def _root(launch: LaunchRecord) -> str:

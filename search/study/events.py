@@ -43,17 +43,18 @@ class RunStart:
 
 @dataclass(frozen=True, slots=True)
 class Launching:
-    """A launch is about to start."""
+    """A launch is about to start; `slot` is None where there is only one."""
 
     number: int
     of: int
     stage: Stage
     config: SpecConfig
     why: str
+    slot: int | None = None
 
 
 class Listener(Protocol):
-    """Called from the loop's own thread, in order; must not raise for what it merely displays."""
+    """Called from the loop's own thread; with several slots, launches end in another order than they start. Must not raise for what it merely displays."""
 
     def started(self, start: RunStart) -> None:
         """Before the first launch."""

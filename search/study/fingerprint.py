@@ -6,9 +6,13 @@ import hashlib
 from collections.abc import Mapping
 from pathlib import PurePath
 
+from search.server.environment import UNKNOWN
 from search.server.masking import is_secret_name
 from search.storage import StudyKind
 from search.study.spec import StudySpec
+
+PROBED = "environment."
+"""Prefix of facts that were asked of the machine, where an answer may be missing."""
 
 
 def study_name(name: str, kind: StudyKind) -> str:
@@ -64,13 +68,26 @@ def fingerprint(spec: StudySpec, *, kind: StudyKind, facts: Mapping[str, str] | 
 
 
 def differences(stored: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """One `name: stored -> now` for each difference, by name."""
+    """One `name: stored -> now` for each difference, by name.
+
+    A fact of the machine that had no answer, then or now, differs from nothing.
+    """
     names = sorted(stored.keys() | now.keys())
     return [
         f"{name}: {stored.get(name, 'not set')} -> {now.get(name, 'not set')}"
         for name in names
-        if stored.get(name) != now.get(name)
+        if stored.get(name) != now.get(name) and _is_known(name, stored) and _is_known(name, now)
     ]
+
+
+def renewed(stored: Mapping[str, str], now: Mapping[str, str]) -> dict[str, str]:
+    """`now`, with the stored answer where the machine gives none this time."""
+    kept = {name: value for name, value in stored.items() if name.startswith(PROBED) and not _is_known(name, now)}
+    return dict(sorted({**now, **kept}.items()))
+
+
+def _is_known(name: str, facts: Mapping[str, str]) -> bool:
+    return not name.startswith(PROBED) or facts.get(name, UNKNOWN) != UNKNOWN
 
 
 def _hidden(name: str, value: object) -> object:

@@ -10,6 +10,7 @@ from search.study.answers import answers
 from search.study.headlines import headlines
 from search.study.judgement import Failure, Judgement
 from search.study.results import config_results, pareto_front
+from search.study.slot_baselines import slot_sentences
 from search.study.spec import StudySpec
 from search.study.winners import grounded_winners, picks
 
@@ -27,7 +28,7 @@ def judge(spec: StudySpec, launches: Sequence[LaunchRecord]) -> Judgement:
         picks=tuple(picks(spec, results, winners)),
         failures=tuple(_failures(launches)),
         answers=tuple(answers(spec, results, launches)),
-        headlines=tuple(headlines(results, winners, beyond)),
+        headlines=(*headlines(results, winners, beyond), *slot_sentences(spec, launches)),
     )
 
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import logging
 import re
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from search.cluster.executor import Executor
 from search.config import SpecConfig
 from search.contracts import Clock, EffectiveSettings, LaunchPaths, PhaseResult, Session, Slot
-from search.errors import LaunchFailed, NotRecorded, SearchError
+from search.errors import Interrupted, LaunchFailed, NotRecorded, SearchError
 from search.load import accept_drift
 from search.outcomes import Evidence, Note, Outcome, Reason
 from search.storage import LaunchRecord, Stage, Store
@@ -44,6 +45,7 @@ class Launched:
 class _Course:
     """What is known of a launch while it runs."""
 
+    clock: Clock
     boot_s: float | None = None
     effective: EffectiveSettings | None = None
     phases: list[PhaseResult] = field(default_factory=list)
@@ -53,7 +55,11 @@ class _Course:
 
 
 class Launcher:
-    """Launches configs of one study on the first slot of an executor.
+    """Launches configs of one study on the slots of an executor.
+
+    Several slots may launch at the same time, each in a thread of its own. Rows of ours are
+    written under one lock: SQLite has a single writer anyway, and waiting here is fair, while
+    waiting there is a race against its time-out. Optuna's rows are none of this class's business.
 
     Args:
         spec: How to measure.
@@ -83,6 +89,13 @@ class Launcher:
         self._clock = clock
         self._reports = reports
         self._watch_all = watch_all
+        self._writes = threading.Lock()
+        self._loads: dict[str, threading.Lock] = {}
+        self._stopped = threading.Event()
+
+    def stop(self) -> None:
+        """Make launches that run in other threads begin no further phase."""
+        self._stopped.set()
 
     def run(
         self, config: SpecConfig, *, stage: Stage, why: str, trial: int | None = None, notes: tuple[Note, ...] = ()
@@ -100,22 +113,41 @@ class Launcher:
             SearchError: Storage cannot be written, or another fault that is no outcome of a launch.
         """
         slot = self._executor.slots[0]
-        record = self._store.begin_launch(
-            self._study, lambda number: self._planned(number, config, stage, why, trial, slot)
-        )
+        return self.carry_out(self.plan(config, slot, stage=stage, why=why, trial=trial), slot, notes=notes)
+
+    def plan(self, config: SpecConfig, slot: Slot, *, stage: Stage, why: str, trial: int | None = None) -> LaunchRecord:
+        """The row of a launch that is about to start on `slot`; `carry_out` completes it. See `run`."""
+        with self._writes:
+            return self._store.begin_launch(
+                self._study, lambda number: self._planned(number, config, stage, why, trial, slot)
+            )
+
+    def carry_out(
+        self, record: LaunchRecord, slot: Slot, *, notes: tuple[Note, ...] = (), clock: Clock | None = None
+    ) -> Launched:
+        """What `run` does after its row is written. For any thread.
+
+        Args:
+            record: From `plan`.
+            slot: The one it was planned for.
+            notes: See `run`.
+            clock: Of the slot; the study's own without it.
+        """
+        clock = clock or self._clock
         paths = LaunchPaths(self._reports / record.folder)
-        started = self._clock.monotonic()
-        course = _Course()
+        started = clock.monotonic()
+        course = _Course(clock)
         failure: LaunchFailed | None = None
         try:
             paths.root.mkdir(parents=True, exist_ok=True)
-            with self._session(config, slot, paths, course) as session:
-                self._measure(session, record.number, course)
+            with self._session(record.asked, slot, paths, course) as session:
+                self._measure(session, record.number, course, self._turn_of(slot))
         except LaunchFailed as error:
             failure = error
+            course.leftovers = course.leftovers or tuple(getattr(error, "leftovers", ()))
             # A played launch tells what its failing would have taken; a real clock has moved by itself.
-            self._clock.spend(error.spent_s)
-        except KeyboardInterrupt:
+            clock.spend(error.spent_s)
+        except (KeyboardInterrupt, Interrupted):
             course.interrupted = True
             failure = LaunchFailed(Reason.STOPPED, Evidence("interrupted by the user"))
         except NotRecorded as error:
@@ -127,9 +159,16 @@ class Launcher:
             _log.exception("launch %d of %s broke in our own code", record.number, self._study)
             failure = LaunchFailed(Reason.TOOL_ERROR, Evidence(f"{type(error).__name__}: {error}"))
         with shielded() as shield:
-            record = self._finished(record, course, failure, notes, self._clock.monotonic() - started)
-            self._store.finish_launch(self._study, record)
+            record = self._finished(record, course, failure, notes, clock.monotonic() - started)
+            with self._writes:
+                self._store.finish_launch(self._study, record)
         return Launched(record, course.leftovers, course.interrupted or shield.pressed)
+
+    def _turn_of(self, slot: Slot) -> threading.Lock:
+        """The lock of the host that a slot is on now: a lost slot may come back elsewhere."""
+        hosts = {held.index: held.host for held in self._executor.slots}
+        with self._writes:
+            return self._loads.setdefault(hosts.get(slot.index, slot.host), threading.Lock())
 
     def _planned(
         self, number: int, config: SpecConfig, stage: Stage, why: str, trial: int | None, slot: Slot
@@ -153,7 +192,7 @@ class Launcher:
         session = self._executor.engine(slot).launch(config, slot=slot, paths=paths)
         try:
             course.boot_s, course.effective = session.boot_s, session.effective
-            self._clock.spend(session.boot_s)
+            course.clock.spend(session.boot_s)
             yield session
         finally:
             with shielded() as shield:
@@ -165,12 +204,12 @@ class Launcher:
                 except Exception as error:
                     course.leftovers = (f"the stop could not be proven: {type(error).__name__}: {error}",)
                     raise
-                self._clock.spend(report.duration_s)
+                course.clock.spend(report.duration_s)
                 if not report.clean:
                     course.leftovers = report.leftovers or ("the stop was not clean, and nothing says why",)
             course.interrupted |= shield.pressed
 
-    def _measure(self, session: Session, number: int, course: _Course) -> None:
+    def _measure(self, session: Session, number: int, course: _Course, turn: threading.Lock) -> None:
         """Objective phases interleaved, so that a drift of the host meets both; then cheap watch phases."""
         latency, throughput = self._spec.objectives.latency, self._spec.objectives.throughput
         for repeat in range(1, self._spec.measure.repeats + 1):
@@ -178,7 +217,7 @@ class Launcher:
                 if concurrency == throughput and course.gated:
                     continue
                 try:
-                    self._phase(session, number, course, concurrency, repeat)
+                    self._phase(session, number, course, turn, concurrency, repeat)
                 except NotRecorded:
                     if concurrency == latency:
                         raise
@@ -190,16 +229,30 @@ class Launcher:
                 continue
             for repeat in range(1, self._spec.measure.watch_repeats + 1):
                 try:
-                    self._phase(session, number, course, concurrency, repeat)
+                    self._phase(session, number, course, turn, concurrency, repeat)
                 except NotRecorded:
                     break
 
-    def _phase(self, session: Session, number: int, course: _Course, concurrency: int, repeat: int) -> None:
+    def _phase(
+        self,
+        session: Session,
+        number: int,
+        course: _Course,
+        turn: threading.Lock,
+        concurrency: int,
+        repeat: int,
+    ) -> None:
+        """Measure and store one repeat, in turn with the other slots of the host."""
         warm = any(result.concurrency == concurrency for result in course.phases)
-        result = session.measure(self._spec.measure.phase(concurrency, warm=warm), repeat)
+        phase = self._spec.measure.phase(concurrency, warm=warm)
+        with nullcontext() if self._spec.measure.parallel_loads else turn:
+            if self._stopped.is_set():
+                raise Interrupted(f"The phase at concurrency {concurrency} was not begun, because the run ends.")
+            result = session.measure(phase, repeat)
         with shielded() as shield:
-            self._clock.spend(result.warmup_s + (result.duration_s or 0.0))
-            self._store.add_phase(self._study, number, result)
+            course.clock.spend(result.warmup_s + (result.duration_s or 0.0))
+            with self._writes:
+                self._store.add_phase(self._study, number, result)
             course.phases.append(result)
         if shield.pressed:
             raise KeyboardInterrupt

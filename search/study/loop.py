@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from bisect import insort
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,22 +13,27 @@ from optuna.trial import Trial
 
 from search.cluster.executor import Executor
 from search.config import SpecConfig
-from search.contracts import Clock
+from search.contracts import Clock, Slot
 from search.errors import BreakerOpen, Interrupted, UsageError
-from search.outcomes import Blame, Note, Outcome, Reason
-from search.samplers import SpaceExhausted, make_sampler
+from search.outcomes import Outcome
+from search.samplers import make_sampler
 from search.space import Space
-from search.storage import LaunchRecord, Stage, Store, StudyKind, quiet_optuna
-from search.study.budget import Breaker, Budget, is_static_fault
+from search.storage import LaunchRecord, Store, StudyKind, quiet_optuna
+from search.study.agenda import Agenda, Job
+from search.study.budget import Breaker, Budget
+from search.study.crew import Crew, Landed, crew_for
 from search.study.events import Ending, Launching, Listener, RunStart
 from search.study.interrupts import shielded
 from search.study.judge import judge
 from search.study.judgement import Judgement
 from search.study.launching import Launched, Launcher
-from search.study.owner import this_process
+from search.study.owner import heartbeat, this_process
+from search.study.quarantine import REST_MINUTES, Quarantine
 from search.study.resume import open_study, settle
 from search.study.spec import StudySpec
 from search.study.trials import Trials
+
+_log = logging.getLogger(__name__)
 
 
 def run_study(
@@ -47,6 +54,7 @@ def run_study(
     hours: float | None = None,
     seed: int | None = None,
     sampler: str | None = None,
+    notice: Callable[[str], None] = _log.warning,
 ) -> Ending:
     """Run or continue a study until a budget ends or every valid config is launched.
 
@@ -67,6 +75,7 @@ def run_study(
         hours: Of launches, over the study's whole life; the study file's without it.
         seed: Of the sampler; the study file's without it.
         sampler: Its name; the study file's without it.
+        notice: Told one line when something happens that is no launch, such as a slot that rests.
 
     Raises:
         UsageError: A known config is not in the space, or the stored study is another one. Nothing
@@ -89,7 +98,7 @@ def run_study(
         sampler=finite,
         clock=clock,
     )
-    with quiet_optuna():
+    with quiet_optuna(), heartbeat(store):
         loop = _Loop(
             spec=spec,
             name=name,
@@ -98,6 +107,9 @@ def run_study(
             trials=Trials(study, finite, spec, kind),
             sampler=sampler,
             give_up=finite.give_up,
+            executor=executor,
+            notice=notice,
+            clock=clock,
             launcher=Launcher(
                 spec,
                 study=name,
@@ -112,6 +124,7 @@ def run_study(
             budget=Budget(
                 launches=spec.budget.launches if launches is None else launches,
                 hours=spec.budget.hours if hours is None else hours,
+                retries=spec.budget.retries,
             ),
             breaker=Breaker(spec.budget.failures_in_a_row),
         )
@@ -141,7 +154,7 @@ def _known(spec: StudySpec, space: Space) -> list[SpecConfig]:
 
 
 class _BudgetSpent(Exception):
-    """Unwinds to `run`; carries the ending."""
+    """Unwinds to where jobs are given out; carries the ending."""
 
     def __init__(self, ending: Ending) -> None:
         super().__init__(ending)
@@ -150,6 +163,8 @@ class _BudgetSpent(Exception):
 
 @dataclass
 class _Loop:
+    """Keeps every slot busy. All of Optuna is asked and told here, in this one thread."""
+
     spec: StudySpec
     name: str
     kind: StudyKind
@@ -157,112 +172,139 @@ class _Loop:
     trials: Trials
     sampler: str
     give_up: Callable[[SpecConfig], None]
+    executor: Executor
     launcher: Launcher
     store: Store
     listener: Listener
+    notice: Callable[[str], None]
+    clock: Clock
     budget: Budget
     breaker: Breaker
     launches: list[LaunchRecord] = field(default_factory=list)
+    _under_way: dict[int, tuple[Job, LaunchRecord]] = field(default_factory=dict)
+    _ending: Ending | None = None
+    crew: Crew = field(init=False)
+    quarantine: Quarantine = field(init=False)
+    agenda: Agenda = field(init=False)
 
     def run(self, known: list[SpecConfig], resume_command: str) -> Ending:
         self.launches = list(settle(self.trials, name=self.name, store=self.store))
+        self.crew = crew_for(self.executor, self.clock)
+        self.quarantine = Quarantine(self.executor.slots, self.clock, is_clean=self.executor.slot_is_clean)
+        self.agenda = Agenda(
+            self.trials,
+            self.space.baselines,
+            known,
+            self.sampler,
+            check_budget=self._check_budget,
+            check_baseline=self._check_baseline,
+            may_retry=lambda: self.budget.may_retry(self._all_launches()),
+            unmeasured_slots=self._unmeasured_slots(),
+        )
         self.listener.started(self._start())
+        for line in self.executor.notices:
+            self.notice(line)
         try:
-            ending = self._stages(known)
+            ending = self._work()
+            self._close_open_trials()
         except KeyboardInterrupt:
             with shielded():
+                self._stop_all()
                 self._close_open_trials()
                 self.listener.ended(Ending.INTERRUPTED, self._judgement())
             raise Interrupted(self._interrupted_text(resume_command)) from None
         except BreakerOpen:
-            self._close_open_trials()
-            self.listener.ended(Ending.BREAKER, self._judgement())
+            with shielded():
+                self._stop_all()
+                self._close_open_trials()
+                self.listener.ended(Ending.BREAKER, self._judgement())
+            raise
+        except BaseException:
+            with shielded():
+                self._stop_all()
             raise
         self.listener.ended(ending, self._judgement())
         return ending
 
-    def _stages(self, known: list[SpecConfig]) -> Ending:
-        try:
-            self._fixed_stage(list(self.space.baselines), "baseline", "what speculation is compared with")
-            self._check_baseline()
-            self._fixed_stage(known, "known", "named in the study file")
-            self._search_stage()
-        except _BudgetSpent as spent:
-            self._close_open_trials()
-            return spent.ending
-        return Ending.EXHAUSTED
+    def _work(self) -> Ending:
+        while True:
+            self._fill_slots()
+            if not self.crew.busy:
+                return self._ending or Ending.EXHAUSTED
+            self._land(self.crew.wait())
 
-    def _fixed_stage(self, configs: list[SpecConfig], stage: Stage, why: str) -> None:
-        again: list[tuple[Trial, SpecConfig]] = []
-        for config in configs:
-            if self.trials.is_taken(config):
-                continue
-            self._check_budget()
-            trial, _ = self.trials.ask(config, stage=stage)
-            if not self._try(trial, config, stage, why):
-                again.append((trial, config))
-        for trial, config in again:
-            self._retry(trial, config, stage)
-
-    def _search_stage(self) -> None:
-        """Asks the sampler; a launch that the host spoiled is repeated after the next one."""
-        again: tuple[Trial, SpecConfig] | None = None
-        while not self.trials.nothing_left():
-            self._check_budget()
-            try:
-                trial, config = self.trials.ask(None, stage="search")
-            except SpaceExhausted:
-                # Another driver took the last one meanwhile.
-                self._close_open_trials()
+    def _fill_slots(self) -> None:
+        """Give every idle slot a job, until a budget is spent or nothing is left to do."""
+        usable = self.quarantine.usable()
+        if not usable and not self.crew.busy:
+            raise BreakerOpen(self._all_rest_text())
+        for slot in usable:
+            if self._ending or self.crew.interrupted:
                 return
-            spoiled = not self._try(trial, config, "search", f"proposed by {self.sampler}")
-            if again is not None:
-                self._retry(*again, "search")
-            again = (trial, config) if spoiled else None
-        if again is not None:
-            self._retry(*again, "search")
+            if slot.index in self.crew.busy:
+                continue
+            try:
+                job = self._job_for(slot, usable)
+            except _BudgetSpent as spent:
+                self._ending = spent.ending
+                return
+            if job is not None:
+                self._start_launch(slot, job)
 
-    def _try(self, trial: Trial, config: SpecConfig, stage: Stage, why: str) -> bool:
-        """Launch a trial's config; repeat a flake at once. False when the host spoiled it: try again later."""
-        record = self._launch(trial, config, stage, why)
-        if _is_flake(record):
+    def _job_for(self, slot: Slot, usable: list[Slot]) -> Job | None:
+        if self.quarantine.is_on_trial(slot):
+            # Not for the sake of a fit slot alone: its launch must leave something to be searched.
+            if self.trials.nothing_left():
+                return None
             self._check_budget()
-            record = self._launch(trial, config, stage, f"once more after {_reason(record)}", notes=(Note.UNSTABLE,))
-        elif record.blame is Blame.HOST and not is_static_fault(record):
-            return False
-        self._end(trial, record)
-        return True
+            return self.agenda.own_baseline(slot.index)
+        return self.agenda.next(slot.index, [other.index for other in usable])
 
-    def _retry(self, trial: Trial, config: SpecConfig, stage: Stage) -> None:
-        self._check_budget()
-        last = next(launch for launch in reversed(self.launches) if launch.trial == trial.number)
-        self._end(trial, self._launch(trial, config, stage, f"once more after {_reason(last)}"))
+    def _start_launch(self, slot: Slot, job: Job) -> None:
+        trial = job.trial.number if job.trial else None
+        record = self.launcher.plan(job.config, slot, stage=job.stage, why=job.why, trial=trial)
+        self._under_way[slot.index] = (job, record)
+        several = len(self.executor.slots) > 1
+        self.listener.launching(
+            Launching(
+                record.number, self.budget.launches, job.stage, job.config, job.why, slot.index if several else None
+            )
+        )
+        self.crew.start(slot, lambda clock: self.launcher.carry_out(record, slot, notes=job.notes, clock=clock))
 
-    def _launch(
-        self, trial: Trial, config: SpecConfig, stage: Stage, why: str, *, notes: tuple[Note, ...] = ()
-    ) -> LaunchRecord:
-        self.listener.launching(Launching(len(self.launches) + 1, self.budget.launches, stage, config, why))
-        launched = self.launcher.run(config, stage=stage, why=why, trial=trial.number, notes=notes)
-        record = launched.record
-        self.launches.append(record)
+    def _land(self, landed: Landed) -> None:
+        """Judge and tell a launch that ended; repeat it, end its trial, or stop the study."""
+        job, record = self._under_way.pop(landed.slot.index)
+        if landed.launched is None:
+            assert landed.error is not None
+            raise landed.error
+        record = landed.launched.record
+        self._keep(record)
         self.listener.launched(record, self._judgement())
-        self._stop_if_needed(launched, trial)
-        return record
-
-    def _stop_if_needed(self, launched: Launched, trial: Trial) -> None:
-        if (stop := self._stop(launched)) is not None:
-            self._end(trial, launched.record)
+        rests = self.quarantine.saw(landed.slot, landed.launched)
+        stop = self._stop(job, landed.launched)
+        if stop is not None or not self.agenda.again(job, record):
+            if job.trial is not None:
+                self._end(job.trial, record)
+            elif record.reason is not None and stop is None and rests is None:
+                rests = self.quarantine.rest(landed.slot, f"its baseline cannot be measured: {_cause(record)}")
+        if stop is not None:
             raise stop
+        if rests is not None:
+            self.agenda.forget(landed.slot.index)
+            self.notice(f"slot {landed.slot.index} is not used for {REST_MINUTES:g} minutes: {rests}")
 
-    def _stop(self, launched: Launched) -> BreakerOpen | KeyboardInterrupt | None:
+    def _stop(self, job: Job, launched: Launched) -> BreakerOpen | KeyboardInterrupt | None:
         record = launched.record
-        if launched.leftovers:
+        if launched.leftovers and len(self.executor.slots) == 1:
             return BreakerOpen(
                 f"Launch {record.number} ({record.asked}) left something behind, so its GPUs must not be used again: "
                 f"{'; '.join(launched.leftovers)}. Stop them by hand, make sure that GPU memory is free, then run the same command again."
             )
         if launched.interrupted:
             return KeyboardInterrupt()
+        if job.trial is None:
+            return None  # the slot is to blame, and the quarantine watches it
         try:
             self.breaker.saw(record)
         except BreakerOpen as error:
@@ -274,19 +316,57 @@ class _Loop:
         if record.outcome is Outcome.LOST:
             self.give_up(record.asked)
 
+    def _keep(self, record: LaunchRecord) -> None:
+        """Launches stay in the order of their numbers, as a report that is rebuilt has them."""
+        insort(self.launches, record, key=lambda launch: launch.number)
+
+    def _stop_all(self) -> None:
+        """Stop what still runs and take note of it; for the end, so it raises nothing."""
+        self.launcher.stop()
+        self.crew.stop()
+        while self.crew.busy:
+            landed = self.crew.wait()
+            self._under_way.pop(landed.slot.index, None)
+            if landed.launched is not None:
+                self._keep(landed.launched.record)
+                for line in landed.launched.leftovers:
+                    self.notice(f"slot {landed.slot.index}: {line}")
+            else:
+                _log.error("the launch on slot %d could not be stored", landed.slot.index, exc_info=landed.error)
+
+    def _all_launches(self) -> list[LaunchRecord]:
+        """Those that ended and those under way: both cost a start."""
+        return [*self.launches, *(record for _, record in self._under_way.values())]
+
     def _check_budget(self) -> None:
-        if ending := self.budget.ending(self.launches):
+        if ending := self.budget.ending(self._all_launches()):
             raise _BudgetSpent(ending)
 
-    def _check_baseline(self) -> None:
+    def _check_baseline(self) -> bool:
+        """Whether the search may go on to speculating configs; not while the first baselines are under way."""
         baselines = [launch for launch in self.launches if not launch.config.speculates]
-        if baselines and not any(launch.outcome is Outcome.MEASURED for launch in baselines):
-            last = baselines[-1]
+        if any(launch.outcome is Outcome.MEASURED for launch in baselines):
+            return True
+        if any(job.stage == "baseline" for job, _ in self._under_way.values()):
+            return False
+        if baselines:
             raise BreakerOpen(
-                f"No baseline could be measured, so nothing can be compared; the last: {_reason(last)}"
-                f"{f': {last.evidence.root_line}' if last.evidence else ''}. Make `off` start on this host first "
-                "(`python -m search try` launches it alone), then run the same command again."
+                f"No baseline could be measured, so nothing can be compared; the last: {_cause(baselines[-1])}. "
+                "Make `off` start on this host first (`python -m search try` launches it alone), then run the same "
+                "command again."
             )
+        return True
+
+    def _unmeasured_slots(self) -> set[int]:
+        """Slots besides the first that have no baseline of their own yet."""
+        if not self.space.baselines:
+            return set()
+        measured = {
+            launch.slot
+            for launch in self.launches
+            if not launch.config.speculates and launch.outcome is Outcome.MEASURED
+        }
+        return {slot.index for slot in self.executor.slots[1:]} - measured
 
     def _close_open_trials(self) -> None:
         me = this_process()
@@ -305,20 +385,26 @@ class _Loop:
             dropped=len(self.space.dropped),
             already=len(self.launches),
             budget_launches=self.budget.launches,
-            expected_hours=self.budget.expected_hours(self.launches, to_do=to_do),
+            expected_hours=self.budget.expected_hours(self.launches, to_do=to_do, slots=len(self.executor.slots)),
         )
 
     def _interrupted_text(self, resume_command: str) -> str:
         measured = sum(launch.outcome is Outcome.MEASURED for launch in self.launches)
+        stopped = "the server is stopped" if len(self.executor.slots) == 1 else "all servers are stopped"
         return (
-            f"Interrupted: the server is stopped; {measured} of {len(self.launches)} launches are measured, and all are "
+            f"Interrupted: {stopped}; {measured} of {len(self.launches)} launches are measured, and all are "
             f"stored.\nResume with: {resume_command}"
         )
 
+    def _all_rest_text(self) -> str:
+        return (
+            "No slot can be used any more:\n"
+            + "".join(f"  {line}\n" for line in self.quarantine.reasons())
+            + "Make sure that no server is left and GPU memory is free, mend the host, then run the same command again; "
+            "what was measured is kept."
+        )
 
-def _is_flake(record: LaunchRecord) -> bool:
-    return record.blame is Blame.FLAKE or record.reason is Reason.UNKNOWN
 
-
-def _reason(record: LaunchRecord) -> str:
-    return record.reason.value if record.reason else str(record.outcome)
+def _cause(record: LaunchRecord) -> str:
+    reason = record.reason.value if record.reason else str(record.outcome)
+    return f"{reason}: {record.evidence.root_line}" if record.evidence else reason

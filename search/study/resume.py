@@ -16,8 +16,8 @@ from search.outcomes import Evidence, Outcome, Reason
 from search.samplers import FiniteSpaceSampler
 from search.server.masking import MASK, is_secret_name
 from search.storage import LaunchRecord, Store, StudyKind, StudyRecord, quiet_optuna
-from search.study.fingerprint import differences
-from search.study.owner import OWNER, lives
+from search.study.fingerprint import differences, renewed
+from search.study.owner import OWNER, owners_alive
 from search.study.spec import StudySpec
 from search.study.trials import Trials
 
@@ -43,8 +43,9 @@ def open_study(
         UsageError: It was measured under other conditions or over another space; each difference
             is listed, with the ways out. Nothing is changed then.
     """
-    record = StudyRecord(name, kind, stored_spec(spec), dict(fingerprint), clock.now())
     known = store.study(name)
+    facts = renewed(known.fingerprint, fingerprint) if known else dict(fingerprint)
+    record = StudyRecord(name, kind, stored_spec(spec), facts, clock.now())
     if known is not None and known.kind != kind:
         raise UsageError(
             f"Study {name!r} is stored as {known.kind}, and a {kind} run cannot continue it. {_ways_out()}"
@@ -58,6 +59,8 @@ def open_study(
                 storage=storage,
                 directions=[StudyDirection[word.upper()] for word in spec.directions],
                 sampler=sampler,
+                # Another driver may make it at this moment.
+                load_if_exists=True,
             )
         else:
             study = optuna.load_study(study_name=name, storage=storage, sampler=sampler)
@@ -70,6 +73,23 @@ def open_study(
         study.set_metric_names(list(spec.objective_names))
     store.save_study(record)
     return study
+
+
+def accept_changes(name: str, fingerprint: Mapping[str, str], *, store: Store, clock: Clock) -> tuple[str, ...]:
+    """Let a study go on under changed conditions, and mark it: its launches are no longer all alike.
+
+    Returns:
+        The differences, as the note on the study tells them; empty when there is nothing to accept.
+    """
+    known = store.study(name)
+    lines = differences(known.fingerprint, fingerprint) if known else []
+    if known is None or not lines:
+        return ()
+    following = max((launch.number for launch in store.launches(name)), default=0) + 1
+    # First the note: cut between the two writes, the change is accepted once more, never unmarked.
+    store.add_note(name, clock.now(), f"fingerprint changed at launch {following}: {'; '.join(lines)}")
+    store.save_study(replace(known, fingerprint=renewed(known.fingerprint, fingerprint)))
+    return tuple(lines)
 
 
 def stored_spec(spec: StudySpec) -> dict[str, object]:
@@ -89,20 +109,33 @@ def settle(
     *,
     name: str,
     store: Store,
-    is_live: Callable[[str], bool] = lives,
+    is_live: Callable[[str], bool] | None = None,
 ) -> tuple[LaunchRecord, ...]:
     """Close trials and launches that no live process runs.
 
     A trial whose last launch is finished ends as that launch did; any other ends as FAIL, and its
     config may be asked again. Phases of a cut launch stay readable.
 
+    Args:
+        trials: Of the study.
+        name: The study's.
+        store: Its launches, and the drivers' signs of life.
+        is_live: Of an owner; without it as `owners_alive` tells it.
+
     Returns:
         All launches of the study, as they are now.
     """
-    launches = store.launches(name)
+    # Each list before the one that it is judged by: who starts in between is not taken for dead.
     running = trials.running()
+    owners = store.owners(name)
+    launches = store.launches(name)
+    is_live = is_live or owners_alive(store)
     live = {trial.number for trial in running if is_live(str(trial.user_attrs.get(OWNER, "")))}
-    launches = tuple(_closed(launch, name, store) if _is_cut(launch, live) else launch for launch in launches)
+    cut = {number for number, owner in owners.items() if not is_live(owner)}
+    launches = tuple(
+        _closed(launch, name, store) if launch.number in cut and launch.trial not in live else launch
+        for launch in launches
+    )
     for frozen in running:
         if frozen.number in live:
             continue
@@ -113,10 +146,6 @@ def settle(
         else:
             trials.abandon(trial, reason=Reason.STOPPED.value)
     return launches
-
-
-def _is_cut(launch: LaunchRecord, live_trials: set[int]) -> bool:
-    return launch.outcome is None and launch.trial not in live_trials
 
 
 def _closed(launch: LaunchRecord, name: str, store: Store) -> LaunchRecord:
@@ -156,6 +185,7 @@ def _check_conditions(name: str, known: StudyRecord | None, now: Mapping[str, st
             f"Study {name!r} was measured under other conditions, and new launches could not be compared with it:\n"
             + "".join(f"  {line}\n" for line in lines)
             + _ways_out()
+            + " Or accept them with `--accept-changes`: the study goes on, and its report says from which launch on."
         )
 
 

@@ -153,13 +153,18 @@ class PromptsSpec(_Part):
 
 
 class MeasureSpec(_Part):
-    """How phases are measured; part of what makes two measurements comparable."""
+    """How phases are measured; part of what makes two measurements comparable.
+
+    `parallel_loads` lets the servers of one host be measured at the same time; without it they
+    take turns, because they share processors, memory and links.
+    """
 
     output_tokens: Annotated[int, Field(ge=16)] = 256
     requests_at_latency: Count = 16
     requests_per_worker: Count = 4
     repeats: Annotated[int, Field(ge=1, le=20)] = 2
     watch_repeats: Annotated[int, Field(ge=1, le=20)] = 1
+    parallel_loads: bool = False
     prompts: PromptsSpec = PromptsSpec()
 
     def phase(self, concurrency: int, *, warm: bool) -> Phase:
@@ -178,11 +183,15 @@ class MeasureSpec(_Part):
 
 
 class BudgetSpec(_Part):
-    """What a study may cost in its whole life. The command line can lower or raise both."""
+    """What a study may cost in its whole life. The command line can lower or raise launches and hours.
+
+    `retries` bounds second attempts at configs that a host or a flake spoiled, over all configs.
+    """
 
     launches: Count = 40
     hours: Positive = 24
     failures_in_a_row: Count = 3
+    retries: Annotated[int, Field(ge=0)] = 10
 
 
 class QuestionSpec(_Part):

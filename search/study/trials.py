@@ -80,23 +80,48 @@ class Trials:
         self._spec = spec
         self._kind = kind
 
-    def ask(self, config: SpecConfig | None, *, stage: str) -> tuple[Trial, SpecConfig]:
+    def ask(self, config: SpecConfig | None, *, stage: str) -> tuple[Trial, SpecConfig] | None:
         """Open a trial: for `config`, or for what the sampler proposes without one.
+
+        Two drivers of one study may choose the same config in the same moment; the trial with the
+        lower number keeps it.
+
+        Returns:
+            The trial and its config; None when another driver was faster with `config`.
 
         Raises:
             SpaceExhausted: The sampler has nothing left to propose.
         """
-        if config is not None:
-            self._study.enqueue_trial(dict(config.params), user_attrs={OWNER: this_process()})
-        trial = self._study.ask()
-        trial.set_user_attr(OWNER, this_process())
-        if config is None:
-            config = SpecConfig.from_params(trial.relative_params)
-        for name in config.params:
-            trial.suggest_categorical(name, self._sampler.distributions[name].choices)
-        for key, value in (("config_id", config.config_id), ("stage", stage), ("kind", self._kind)):
-            trial.set_user_attr(key, value)
-        return trial, config
+        while True:
+            trial = self._open(config)
+            chosen = config or SpecConfig.from_params(trial.relative_params)
+            for name in chosen.params:
+                trial.suggest_categorical(name, self._sampler.distributions[name].choices)
+            for key, value in (("config_id", chosen.config_id), ("stage", stage), ("kind", self._kind)):
+                trial.set_user_attr(key, value)
+            if not self._sampler.is_taken_before(self._study, trial.number, chosen):
+                return trial, chosen
+            self.abandon(trial, reason=Reason.STOPPED.value)
+            if config is not None:
+                return None
+
+    def _open(self, config: SpecConfig | None) -> Trial:
+        """A running trial of ours. Not through `Study.ask`, which takes what another driver has queued."""
+        storage = self._study._storage
+        template = create_trial(
+            state=TrialState.RUNNING,
+            user_attrs={OWNER: this_process()},
+            system_attrs={} if config is None else {"fixed_params": dict(config.params)},
+        )
+        self._study._thread_local.cached_all_trials = None  # as `Study.ask` does: look at the storage again
+        trial_id = storage.create_new_trial(self._study._study_id, template_trial=template)
+        try:
+            return Trial(self._study, trial_id)
+        except BaseException:
+            # The sampler had nothing to propose: no trial may stay behind as running.
+            storage.set_trial_user_attr(trial_id, MAY_ASK_AGAIN, True)
+            storage.set_trial_state_values(trial_id, TrialState.FAIL)
+            raise
 
     def is_taken(self, config: SpecConfig) -> bool:
         """Whether a trial of `config` has ended for good, runs, or waits."""

@@ -9,6 +9,8 @@ import time
 from collections.abc import Collection
 from datetime import UTC, datetime
 
+from search.testing._noise import make_noise
+
 _WORKER = (
     '  File "/site/sglang/srt/managers/scheduler.py", line 3130, in run_scheduler_process\n    scheduler = Scheduler('
 )
@@ -71,6 +73,8 @@ def scheduler(*, misbehaviours: Collection[str], boot_s: float, ready: int, orde
     for line in _BOOT:
         say(line, " TP0")
         time.sleep(boot_s / len(_BOOT))
+        if line.startswith("Load weight begin"):
+            make_noise(misbehaviours)
         for name in misbehaviours:
             after, frame, exception = DEATHS.get(name, (None, "", ""))
             if after is not None and line.startswith(after):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from search.config import SpecConfig
 from search.contracts import EffectiveSettings, LaunchPaths, Phase, PhaseResult, SelfClosing, Slot, StopReport
-from search.errors import NotRecorded
+from search.errors import Interrupted, NotRecorded
 from search.outcomes import Note
 
 CLEAN = StopReport(clean=True, duration_s=5.0)
@@ -41,6 +42,8 @@ class Script:
         runs: The config that really runs; None for the one that was asked.
         stop: What closing reports.
         on_close: Called while closing, such as to press Ctrl-C then.
+        on_phase: Called when a phase begins, such as to wait for another slot.
+        hangs: Phases do not end before `ScriptedEngine.abort`, and then raise `Interrupted`.
     """
 
     speed: Speed = Speed({1: 100.0, 100: 1000.0})
@@ -51,25 +54,40 @@ class Script:
     stop: StopReport = CLEAN
     notes: tuple[Note, ...] = ()
     on_close: Callable[[], None] | None = None
+    on_phase: Callable[[], None] | None = None
+    hangs: bool = False
 
 
 class ScriptedEngine:
-    """An engine whose launches follow a script.
+    """An engine whose launches follow a script. Slots may use it from several threads.
 
     Args:
         script: What a config does, given the config and how often it was launched before.
 
     Attributes:
         launched: Ids of all configs that were launched, in order.
+        slots: Index of the slot of each launch, in the same order.
         phases: Concurrency and repeat of all phases that were asked, in order.
         open: Sessions that were not closed.
+        most_open: The highest `open` has been.
     """
 
     def __init__(self, script: Callable[[SpecConfig, int], Script]) -> None:
-        self._script = script
+        self._script: Callable[[SpecConfig, int, int], Script] = lambda config, before, _: script(config, before)
+        self._lock = threading.Lock()
+        self._aborted = threading.Event()
         self.launched: list[str] = []
+        self.slots: list[int] = []
         self.phases: list[tuple[int, int]] = []
         self.open = 0
+        self.most_open = 0
+
+    @classmethod
+    def on_slots(cls, script: Callable[[SpecConfig, int, int], Script]) -> ScriptedEngine:
+        """An engine whose script is told the index of the slot too."""
+        engine = cls(lambda _config, _before: Script())
+        engine._script = script
+        return engine
 
     @classmethod
     def table(cls, speeds: Mapping[str, Speed], *, boot_s: float = 60.0) -> ScriptedEngine:
@@ -86,13 +104,21 @@ class ScriptedEngine:
 
         return cls(script)
 
+    def abort(self) -> None:
+        """End phases that hang, and every later one, with `Interrupted`. For other threads."""
+        self._aborted.set()
+
     def launch(self, config: SpecConfig, *, slot: Slot, paths: LaunchPaths) -> ScriptedSession:  # noqa: ARG002
         """See `Engine`."""
-        script = self._script(config, self.launched.count(config.config_id))
-        self.launched.append(config.config_id)
+        with self._lock:
+            script = self._script(config, self.launched.count(config.config_id), slot.index)
+            self.launched.append(config.config_id)
+            self.slots.append(slot.index)
         if script.launch_error is not None:
             raise script.launch_error
-        self.open += 1
+        with self._lock:
+            self.open += 1
+            self.most_open = max(self.most_open, self.open)
         return ScriptedSession(self, script, script.runs or config)
 
 
@@ -109,6 +135,12 @@ class ScriptedSession(SelfClosing):
     def measure(self, phase: Phase, repeat: int) -> PhaseResult:
         """See `Session`; two requests' worth of samples, all alike."""
         self._engine.phases.append((phase.concurrency, repeat))
+        if self._script.on_phase is not None:
+            self._script.on_phase()
+        if self._script.hangs:
+            self._engine._aborted.wait()
+        if self._engine._aborted.is_set():
+            raise Interrupted("The scripted engine was aborted.")
         if (error := self._script.phase_error.get(phase.concurrency)) is not None:
             raise error
         rate = self._script.speed.rates.get(phase.concurrency)
@@ -135,5 +167,6 @@ class ScriptedSession(SelfClosing):
             self._closed = True
             if self._script.on_close is not None:
                 self._script.on_close()
-            self._engine.open -= 1
+            with self._engine._lock:
+                self._engine.open -= 1
         return self._script.stop

@@ -5,13 +5,17 @@ detokenizer) that log in the real one's words, and it resolves arguments as its 
 
 Environment:
     FAKE_SGLANG: Misbehaviours, separated by commas:
-        `die-at-arguments`, `exit-early` (no word, code 3), `die-loading`, `oom-weights`, `oom-kv`,
+        `die-at-arguments`, `exit-early` (no word, code 3), `exit-0`, `exit-1`, `exit-2`, `exit-kill`
+        (the same with code 0, 1, 2, -9, while loading), `die-loading`, `oom-weights`, `oom-kv`,
         `oom-graph`, `die-graph-capture` (a missing module), `never-ready`, `busy-never-ready`
-        (spins), `hang-in-rendezvous`, `ready-but-silent`, `die-at-first-request`, `die-under-load`,
+        (spins), `hang-in-rendezvous`, `ready-but-silent`, `health-lies` (the same, and `/health` says
+        200 from the first moment on), `old-server` (tells of itself what another launch would),
+        `die-at-first-request`, `die-under-load`,
         `hang-under-load` (both from a batch of 8 on), `die-of-two-first-requests` (a request that
         comes beside the server's own first one kills it, as the v1 STANDALONE worker of 0.5.11 does), `ignore-sigterm`, `slow-drain`,
         `double-fork-grandchild` (in the launcher's group, ignores SIGTERM), `runaway-grandchild` (the
-        same in a session of its own).
+        same in a session of its own), and noise while loading: `log-flood` (16 MiB of healthy
+        lines), `huge-line` (4 MiB), `partial-utf8`.
     FAKE_SGLANG_SPEED: Decode steps are so many times faster (default 1: some 3 ms a step).
     FAKE_SGLANG_BOOT_S: Seconds of a boot (default 0), spread over its log lines.
     FAKE_SGLANG_WARMUP_S: Seconds of the server's own first request (default 0.05), `/health` being 503.
@@ -30,15 +34,21 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from search.testing import _arguments, _scheduler
+from search.testing import _arguments, _noise, _scheduler
 
 LOAD = 8
 """Batch size from which misbehaviours under load strike."""
 
+ENDS = {"exit-0": 0, "exit-1": 1, "exit-2": 2, "exit-kill": -signal.SIGKILL}
+"""Misbehaviour -> how the launcher ends while loading, without a word."""
+
 MISBEHAVIOURS = frozenset(
     {
         *_scheduler.DEATHS,
+        *_noise.NOISES,
+        *ENDS,
         *("die-at-arguments", "exit-early", "never-ready", "busy-never-ready", "hang-in-rendezvous"),
+        *("health-lies", "old-server"),
         *("ready-but-silent", "die-at-first-request", "die-of-two-first-requests", "die-under-load", "hang-under-load"),
         *("ignore-sigterm", "slow-drain", "double-fork-grandchild", "runaway-grandchild"),
     }
@@ -86,15 +96,21 @@ class Launcher:
         while not os.read(self.ready, 16):
             time.sleep(0.01)  # its pipe closed: SIGQUIT is on its way
 
+    def end_with(self, code: int) -> None:
+        """End at once, children first."""
+        for pid in self.children:
+            os.kill(pid, signal.SIGKILL)
+        if code < 0:
+            os.kill(os.getpid(), -code)
+        os._exit(code)
+
     def fail_scheduler(self) -> None:
         """Let the scheduler die of a CUDA fault."""
         os.write(self.orders, b"die\n")
 
     def end(self) -> None:
         """Kill the tree, this process included: a clean stop ends with -9."""
-        for pid in self.children:
-            os.kill(pid, signal.SIGKILL)
-        os.kill(os.getpid(), signal.SIGKILL)
+        self.end_with(-signal.SIGKILL)
 
     def _fork(self, work: Callable[[], None]) -> None:
         parent = os.getpid()
@@ -137,13 +153,18 @@ async def serve(launcher: Launcher) -> None:
     def arrived() -> bool:
         if "die-at-first-request" in bad or ("die-of-two-first-requests" in bad and not warmed_up.is_set()):
             launcher.fail_scheduler()
-        return bad.isdisjoint({"die-at-first-request", "ready-but-silent"})
+        return bad.isdisjoint({"die-at-first-request", "ready-but-silent", "health-lies"})
 
     warmed_up = asyncio.Event()
+    if "health-lies" in bad:
+        warmed_up.set()
     args = launcher.args
     costs = Costs.of(args, speed=float(os.environ.get("FAKE_SGLANG_SPEED", "1")))
     batcher = Batcher(costs, limit=args.max_running_requests, watch=step)
-    api = Api(args, batcher, release=launcher.release, arrived=arrived, warmed_up=warmed_up)
+    told = argparse.Namespace(**vars(args))
+    if "old-server" in bad:
+        told.nccl_port = (args.nccl_port or args.port) + 1
+    api = Api(told, batcher, release=launcher.release, arrived=arrived, warmed_up=warmed_up)
     runner = web.AppRunner(api.app(), access_log=None)
     await runner.setup()
     await web.TCPSite(runner, args.host, args.port, reuse_address=True).start()
@@ -189,6 +210,8 @@ def main(argv: list[str] | None = None, *, release: str = "0.5.11") -> int:
     _scheduler.say(f"server_args=ServerArgs({', '.join(f'{name}={value!r}' for name, value in vars(args).items())})")
     launcher = Launcher(args, release, misbehaviours)
     launcher.start_children()
+    for name in misbehaviours & ENDS.keys():
+        launcher.end_with(ENDS[name])
     launcher.wait_booted()
     asyncio.run(serve(launcher))
     return 0

@@ -1,6 +1,7 @@
 """Slots held by Ray actors: sessions, errors, lost workers, leases. One local Ray per test module."""
 
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -123,8 +124,8 @@ def test_nothing_listens_beyond_loopback(executor):
 def test_silent_driver_loses_its_lease_the_session_is_closed_and_the_worker_leaves(monkeypatch, tmp_path):
     monkeypatch.setenv("SEARCH_TEST_FOLDER", str(tmp_path))
     left = threading.Event()
-    holder = GpuHolder(ScriptedEngine, index=0, gpus=0, lease_s=0.2, leave=left.set)
-    holder.launch(OFF, LaunchPaths(Path("unused")))
+    holder = GpuHolder(ScriptedEngine, index=0, gpu_count=0, lease_s=0.2, leave=left.set)
+    holder.launch(OFF, LaunchPaths(tmp_path), socket.gethostname())
     assert left.wait(30), "the worker outlived its driver's lease"
     assert (tmp_path / "closed").exists()
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from search.server import LAUNCH_TAG, PortBlock, RealOs, ServerCommand
 from search.server.guardian import Process, process_table
+from search.server.nvml import GpuUser
 
 PORTS = PortBlock(http=21000, nccl=21001)
 
@@ -102,6 +103,7 @@ class FakeOs:
         self.cpu_s = 0.0
         self.log_bytes = 0
         self.gpu: dict[str, int] | None = {}
+        self.users: tuple[GpuUser, ...] | None = None
         self.held_ports: set[int] = set()
         self.listening = True
         self.survivors: list[Process] = []
@@ -139,6 +141,9 @@ class FakeOs:
 
     def gpu_memory(self, uuids: Sequence[str]) -> Mapping[str, int] | None:
         return None if self.gpu is None else {uuid: self.gpu.get(uuid, 0) for uuid in uuids}
+
+    def gpu_users(self, uuids: Sequence[str]) -> tuple[GpuUser, ...] | None:
+        return self.users
 
     def file_size(self, path: Path) -> int:
         return self.log_bytes

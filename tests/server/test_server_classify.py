@@ -3,9 +3,11 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from search.dialects import for_release
-from search.outcomes import Reason
+from search.outcomes import Blame, Reason
 from search.server import classify, classify_stall
 
 LOGS = Path(__file__).parent.parent / "data" / "logs"
@@ -49,14 +51,98 @@ ANSWERS = {
     "unknown-at-boot": (-9, "", Reason.UNKNOWN, "triton.compiler.errors.CompilationError: at 12:4", "graph capture"),
     "survived-complaint": (-9, "c=100", Reason.OOM_RUNTIME, OOM, "c=100"),
     "killed-from-outside": (-9, "c=1", Reason.SERVER_CRASH_LOAD, "ended by SIGKILL with no error in the log", "c=1"),
+    "invalid-choice": (2, "", Reason.ARG_UNKNOWN, "launch_server.py: error: argument --speculative-algorithm", "arguments"),
+    "model-flag-missing": (2, "", Reason.ARG_UNKNOWN, "sglang serve: error: the following arguments are required", "arguments"),
+    "flag-gone-in-new-release": (2, "", Reason.ARG_UNKNOWN, "sglang serve: error: unrecognized arguments: --cuda-graph-bs", "arguments"),
+    "flag-value-not-a-number": (2, "", Reason.ARG_UNKNOWN, "launch_server.py: error: argument --speculative-num-steps", "arguments"),
+    "algorithm-unknown-by-name": (1, "", Reason.ARG_INVALID_COMBO, "ValueError: Unknown speculative algorithm name: FOO", "arguments"),
+    "tree-with-pages-0.5.9": (1, "", Reason.ARG_INVALID_COMBO, "ValueError: speculative_eagle_topk > 1 with page_size > 1 is unstable", "arguments"),
+    "tree-with-pages-0.5.13": (1, "", Reason.ARG_INVALID_COMBO, "ValueError: speculative_eagle_topk > 1 with page_size > 1 is only", "arguments"),
+    "tree-on-trtllm-mha": (1, "", Reason.ARG_INVALID_COMBO, "ValueError: trtllm_mha backend only supports topk = 1", "arguments"),
+    "tree-on-flashinfer-mla": (137, "", Reason.ARG_INVALID_COMBO, "ValueError: Currently Flashinfer MLA only supports topk=1", "memory pools"),
+    "draft-backend-unknown": (-9, "", Reason.ARG_INVALID_COMBO, "ValueError: EAGLE is not supported in attention backend", "after memory pools"),
+    "rejection-sampling-other-vocab": (-9, "", Reason.ARG_INVALID_COMBO, "ValueError: --speculative-use-rejection-sampling requires", "after memory pools"),
+    "steps-outside-adaptive": (1, "", Reason.ARG_INVALID_COMBO, "ValueError: --speculative-num-steps=2 is not in the adaptive config", "arguments"),
+    "lora-with-eagle": (1, "", Reason.ARG_INVALID_COMBO, "AssertionError: Currently LoRA is only compatible with NGRAM", "arguments"),
+    "eagle3-on-a-model-without": (-9, "", Reason.ARG_INVALID_COMBO, "AttributeError: 'KimiK25ForConditionalGeneration' object has no", "after memory pools"),
+    "heads-not-divisible": (-9, "", Reason.ARG_INVALID_COMBO, "AssertionError: 40 is not divisible by 16", "loading"),
+    "kernel-needs-more-shared-memory": (-9, "", Reason.ARG_INVALID_COMBO, "triton.runtime.errors.OutOfResources", "graph capture"),
+    "remote-code-not-trusted": (1, "", Reason.ARG_INVALID_COMBO, "ValueError: The repository /models/target contains custom code", "arguments"),
+    "attention-kernel-for-another-gpu": (-9, "", Reason.ARG_INVALID_COMBO, "RuntimeError: CUDA error: no kernel image", "graph capture"),
+    "build-for-other-gpus": (-9, "", Reason.MISSING_MODULE, "RuntimeError: CUDA error: no kernel image", "graph capture"),
+    "draft-shapes-do-not-multiply": (-9, "", Reason.DRAFT_MISMATCH, "RuntimeError: mat1 and mat2 shapes cannot be multiplied", "graph capture"),
+    "draft-with-another-vocab": (-9, "", Reason.DRAFT_MISMATCH, "AssertionError: self.org_vocab_size=128256", "loading weights"),
+    "draft-weight-of-another-shape": (-9, "", Reason.DRAFT_MISMATCH, "AssertionError: Attempted to load weight (", "loading weights"),
+    "target-weight-of-another-shape": (-9, "", Reason.WEIGHT_LOAD, "AssertionError: Attempted to load weight (", "loading weights"),
+    "fusion-on-sm120": (-9, "", Reason.COMM_UNSUPPORTED, "ValueError: FlashInfer allreduce fusion requires SM90", "after memory pools"),
+    "multicast-missing": (-9, "", Reason.COMM_UNSUPPORTED, "RuntimeError: CUDA driver error: multicast is not supported", "communication set-up"),
+    "key-12-in-another-table": (-9, "", Reason.UNKNOWN, "KeyError: 12", "loading weights"),
+    "collective-timeout-at-start": (-6, "", Reason.COMM_INIT_HANG, "[rank0]:[E301 02:31:00.101 ProcessGroupNCCL.cpp:683]", "communication set-up"),
+    "collective-timeout-under-load": (-6, "c=100", Reason.SERVER_HANG_LOAD, "[rank0]:[E301 02:31:00.101 ProcessGroupNCCL.cpp:683]", "c=100"),
+    "nccl-remote-error-under-load": (-9, "c=100", Reason.COMM_HOST_FAULT, "torch.distributed.DistBackendError: NCCL error", "c=100"),
+    "oom-graph-wrapped": (-9, "", Reason.OOM_GRAPH, "Exception: Capture cuda graph failed: CUDA out of memory", "graph capture"),
+    "oom-draft-graph": (-9, "", Reason.OOM_GRAPH, OOM, "graph capture"),
+    "oom-first-request": (-9, "", Reason.OOM_RUNTIME, OOM, "warm-up"),
+    "oom-echo-first": (137, "", Reason.OOM_WEIGHTS, OOM, "loading weights"),
+    "oom-cublas": (-9, "c=100", Reason.OOM_RUNTIME, "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED", "c=100"),
+    "oom-glued-to-the-progress-bar": (-9, "", Reason.OOM_GRAPH, OOM, "graph capture"),
+    "oom-in-a-chained-handler": (-9, "", Reason.OOM_KV, OOM, "memory pools"),
+    "shared-memory-full": (-9, "", Reason.HOST_OOM, "OSError: [Errno 28] No space left on device: '/dev/shm/", "loading"),
+    "host-allocator": (-9, "", Reason.HOST_OOM, "RuntimeError: [enforce fail at alloc_cpu.cpp:116]", "loading weights"),
+    "scheduler-killed-0.5.9": (1, "", Reason.UNKNOWN, "Rank 0 scheduler is dead", "loading weights"),
+    "gpu-in-exclusive-use": (-9, "", Reason.HOST_BUSY, "RuntimeError: CUDA error: CUDA-capable device(s) is/are busy", "loading"),
+    "no-driver": (1, "", Reason.MISSING_MODULE, "RuntimeError: Found no NVIDIA driver", "arguments"),
+    "no-gpu-visible": (1, "", Reason.MISSING_MODULE, "RuntimeError: No CUDA GPUs are available", "arguments"),
+    "name-not-in-module": (1, "", Reason.MISSING_MODULE, "ImportError: cannot import name 'trtllm_allreduce_fusion'", "arguments"),
+    "nccl-port-taken": (1, "", Reason.PORT_BUSY, "ValueError: nccl_port at 31001 is not available", "arguments"),
+    "rendezvous-port-taken": (-9, "", Reason.PORT_BUSY, "torch.distributed.DistNetworkError: The server socket has failed", "communication set-up"),
+    "weights-cut-off": (-9, "", Reason.WEIGHT_LOAD, "safetensors_rust.SafetensorError: Error while deserializing", "loading weights"),
+    "weights-on-a-stale-mount": (-9, "", Reason.WEIGHT_LOAD, "OSError: [Errno 116] Stale file handle", "loading weights"),
+    "config-missing": (1, "", Reason.WEIGHT_LOAD, "OSError: /models/target does not appear to have a file named", "arguments"),
+    "ecc-error": (-9, "c=100", Reason.CUDA_FAULT, "torch.AcceleratorError: CUDA error: uncorrectable ECC error", "c=100"),
+    "device-assert-in-capture": (-9, "", Reason.CUDA_FAULT, "torch.AcceleratorError: CUDA error: device-side assert", "graph capture"),
+    "soft-watchdog-then-crash": (-9, "c=100", Reason.SERVER_CRASH_LOAD, "IndexError: index 128 is out of bounds", "c=100"),
+    "warm-up-times-out": (-9, "", Reason.SERVER_HANG_LOAD, "requests.exceptions.ReadTimeout", "warm-up"),
+    "segfault-at-boot": (-11, "", Reason.UNKNOWN, "Fatal Python error: Segmentation fault", "graph capture"),
+    "segfault-under-load": (-9, "c=30", Reason.SERVER_CRASH_LOAD, "Fatal Python error: Segmentation fault", "c=30"),
+    "broken-pipe-before-the-cause": (-9, "c=100", Reason.CUDA_FAULT, "torch.AcceleratorError: CUDA error: an illegal memory", "c=100"),
+    "terminated-from-outside": (-15, "c=10", Reason.SERVER_CRASH_LOAD, "Subprocess scheduler_0 (pid=2871) crashed with exit code -15", "c=10"),
+    "ended-while-loading": (0, "", Reason.UNKNOWN, "ended with exit code 0 and no error in the log; last line: Gracefully", "loading weights"),
+}  # fmt: skip
+
+# log -> reason, start of the root line, phase in the evidence; the server lives
+STALLS = {
+    "stall-in-rendezvous": (Reason.COMM_INIT_HANG, "stalled; last line: Init torch distributed begin.", "communication set-up"),
+    "stall-with-stack-in-symm-mem": (Reason.COMM_INIT_HANG, "", "loading"),
+    "stall-while-loading": (Reason.STARTUP_STALL, "stalled; last line: Loading safetensors checkpoint shards:  12%", "loading weights"),
+    "stall-before-the-ranks": (Reason.STARTUP_STALL, "stalled; last line: No chat template found", "loading"),
+    "stall-after-a-scheduler-died": (Reason.OOM_GRAPH, OOM, "graph capture"),
 }  # fmt: skip
 
 
 def test_each_log_has_an_answer():
-    assert sorted(ANSWERS) == sorted(path.stem for path in LOGS.glob("*.log"))
+    assert sorted([*ANSWERS, *STALLS]) == sorted(path.stem for path in LOGS.glob("*.log"))
 
 
-@pytest.mark.parametrize("release", ["0.5.11", None])
+def test_logs_show_every_reason_that_a_log_can_show():
+    config = {reason for reason in Reason if reason.blame is Blame.CONFIG} - {Reason.BAD_OUTPUT}
+    host = {reason for reason in Reason if reason.blame is Blame.HOST} - {Reason.RAY_INFRA, Reason.WORKER_LOST}
+    shown = {answer[2] for answer in ANSWERS.values()} | {answer[0] for answer in STALLS.values()}
+    assert shown == config | host | {Reason.CUDA_FAULT, Reason.UNKNOWN}
+    assert {answer[0] for answer in ANSWERS.values()} >= {0, 1, 2, -9, 137, -15}
+
+
+@pytest.mark.parametrize("release", ["0.5.9", "0.5.11", None])
+@pytest.mark.parametrize("name", STALLS)
+def test_stall_is_classified_by_its_last_milestone(name, release):
+    reason, root, where = STALLS[name]
+    dialect = for_release(release) if release else None
+    got, evidence = classify_stall(LOGS / f"{name}.log", detail="stalled", dialect=dialect)
+    assert (got, evidence.phase, evidence.exit_code) == (reason, where, None)
+    assert evidence.root_line.startswith(root)
+
+
+@pytest.mark.parametrize("release", ["0.5.9", "0.5.11", None])
 @pytest.mark.parametrize("name", ANSWERS)
 def test_log_is_classified_by_its_first_root_cause(name, release):
     exit_code, phase, reason, root, where = ANSWERS[name]
@@ -78,6 +164,29 @@ def test_huge_line_and_cut_utf8_do_not_hide_the_cause(tmp_path):
     junk = b"x" * 5_000_000 + b"\n" + "Fehler: zu groß".encode()[:-1]
     log.write_bytes(junk + b"\n" + (LOGS / "oom-weights.log").read_bytes())
     assert classify(log, exit_code=-9)[0] is Reason.OOM_WEIGHTS
+
+
+WORST = [b"Traceback (most recent call last):", b'  File "x.py", line 1, in load_model', b"RuntimeError", b"\r", b"\n",
+         b"[2026-03-01 02:11:00 TP0] ", b"Scheduler hit an exception: ", b"\xff\xfe", b"\x00", b"\x1b[31m", b" ", b"KeyError: 12"]  # fmt: skip
+
+
+@given(st.lists(st.one_of(st.sampled_from(WORST), st.binary(max_size=20))), st.integers(-64, 255) | st.none())
+def test_no_log_is_too_broken_to_be_classified(tmp_path_factory, pieces, exit_code):
+    log = tmp_path_factory.getbasetemp() / "broken.log"
+    log.write_bytes(b"".join(pieces))
+    reason, evidence = classify(log, exit_code=exit_code)
+    assert reason in Reason and evidence.root_line
+    assert classify_stall(log, detail="stalled")[1].root_line
+
+
+def test_signal_without_a_name_is_told_by_its_number(tmp_path):
+    assert classify(tmp_path / "none", exit_code=-40)[1].root_line.startswith("ended by signal 40 with no error")
+
+
+def test_record_glued_to_a_progress_bar_is_a_line_of_its_own(tmp_path):
+    log = tmp_path / "server.log"
+    log.write_text("shards:   0%| | 0/1 [00:00<?, ?it/s][2026-03-01 02:11:03] Load weight begin. avail mem=1 GB\n")
+    assert classify_stall(log, detail="stalled")[1].phase == "loading weights"
 
 
 def test_progress_bar_before_the_cause_is_not_one_line(tmp_path):

@@ -1,9 +1,12 @@
 """The real engine on the fake server: launch, read-back, phases, deaths, stops."""
 
+import itertools
 import json
 import os
+import pickle
 import signal
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +21,7 @@ from search.engines._sglang import SglangEngine
 from search.errors import Interrupted, LaunchFailed, LoadFailed, UsageError
 from search.load.target import Prompt
 from search.outcomes import Evidence, Note, Reason
-from search.server import LAUNCH_TAG, Patience, fresh_ports
+from search.server import LAUNCH_TAG, LeaseTerms, Patience, RealOs, find_relics, fresh_ports
 from search.server.guardian import process_table
 from search.testing import install_fake_sglang
 
@@ -34,6 +37,19 @@ def environment_of(pid: int) -> bytes:
         return Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:
         return b""
+
+
+@pytest.fixture(autouse=True)
+def reaped(monkeypatch):
+    """Counts start-up reaps instead of reaping what other tests on this host may need."""
+    calls = []
+
+    def reap():
+        calls.append(1)
+        return (), ()
+
+    monkeypatch.setattr("search.engines._sglang.reap_orphans", reap)
+    return calls
 
 
 @pytest.fixture
@@ -148,13 +164,147 @@ def test_tree_on_v2_is_refused_by_the_release_that_refuses_it(launches, tmp_path
         ("never-ready", Reason.STARTUP_STALL),
         ("hang-in-rendezvous", Reason.COMM_INIT_HANG),
         ("ready-but-silent", Reason.SERVER_HANG_LOAD),
+        ("health-lies", Reason.SERVER_HANG_LOAD),
+        ("old-server", Reason.STALE_SERVER),
+        ("log-flood,huge-line,partial-utf8,oom-graph", Reason.OOM_GRAPH),
+        ("partial-utf8,never-ready", Reason.STARTUP_STALL),
     ],
 )
 def test_server_that_does_not_become_ready_is_stopped_and_classified(launches, tmp_path, misbehaviour, reason):
     # A silent server must have opened its port before it counts as stalled, on a busy machine too.
-    error = failure(launches(misbehaviour, stall_s=4.0 if misbehaviour == "ready-but-silent" else 1.0), tmp_path)
+    silent = misbehaviour in ("ready-but-silent", "health-lies")
+    error = failure(launches(misbehaviour, stall_s=4.0 if silent else 1.0), tmp_path)
     assert error.reason is reason
     assert error.evidence.log_path == str(paths(tmp_path).server_log)
+
+
+@pytest.mark.parametrize(
+    ("misbehaviour", "code", "words"),
+    [
+        ("exit-0", 0, "ended with exit code 0 and no error in the log"),
+        ("exit-1", 1, "ended with exit code 1 and no error in the log"),
+        ("exit-2", 2, "ended with exit code 2 and no error in the log"),
+        ("exit-kill", -9, "ended by SIGKILL with no error in the log"),
+    ],
+)
+def test_server_that_ends_without_a_word_is_unknown_whatever_its_code(launches, tmp_path, misbehaviour, code, words):
+    error = failure(launches(misbehaviour), tmp_path)
+    assert (error.reason, error.evidence.exit_code) == (Reason.UNKNOWN, code)
+    assert error.evidence.root_line.startswith(words)
+
+
+def test_noise_in_the_log_does_not_disturb_a_healthy_server(launches, tmp_path):
+    with launch(launches("log-flood,huge-line,partial-utf8", stall_s=10.0), tmp_path) as session:
+        assert session.measure(PHASE, 0).requests == 2
+    assert paths(tmp_path).server_log.stat().st_size > 19 * 2**20
+
+
+def test_stalled_server_without_py_spy_says_so(launches, tmp_path, monkeypatch):
+    monkeypatch.setattr("search.engines._sglang.find_py_spy", lambda python: None)
+    error = failure(launches("never-ready"), tmp_path)
+    assert "; no stack dump: py-spy is not installed; last line: " in error.evidence.root_line
+
+
+def test_stalled_server_that_stands_in_symmetric_memory_hangs_in_communication(launches, tmp_path, monkeypatch):
+    py_spy = tmp_path / "py-spy"
+    py_spy.write_text("#!/bin/sh\necho '    rendezvous (torch/distributed/_symmetric_memory/__init__.py:60)'\n")
+    py_spy.chmod(0o700)
+    monkeypatch.setattr("search.engines._sglang.find_py_spy", lambda python: str(py_spy))
+    error = failure(launches("never-ready"), tmp_path)
+    assert error.reason is Reason.COMM_INIT_HANG
+    assert "; stacks of 3 of 3 processes in stacks.txt; " in error.evidence.root_line
+    assert "_symmetric_memory" in paths(tmp_path).stacks.read_text()
+
+
+def test_server_that_hangs_under_load_is_dumped_before_it_is_stopped(launches, tmp_path, monkeypatch):
+    async def hangs(*args, **more):
+        raise LoadFailed(Reason.SERVER_HANG_LOAD, Evidence("no token for 60 s", "c=16"))
+
+    monkeypatch.setattr("search.engines._sglang.find_py_spy", lambda python: None)
+    with launch(launches(run_phase=hangs), tmp_path) as session, pytest.raises(LoadFailed) as caught:
+        session.measure(PHASE, 0)
+    assert caught.value.evidence.root_line == "no token for 60 s; no stack dump: py-spy is not installed"
+
+
+class GpuOs(RealOs):
+    """This machine with one GPU on paper."""
+
+    def __init__(self, used: Callable[[], int]) -> None:
+        super().__init__()
+        self.used = used
+
+    def gpu_memory(self, uuids):
+        return {uuid: self.used() for uuid in uuids}
+
+    def gpu_users(self, uuids):
+        return ()
+
+
+def on_gpu(engine: SglangEngine, tmp_path: Path):
+    return engine.launch(V2, slot=Slot(0, ("GPU-1",)), paths=paths(tmp_path))
+
+
+def test_stop_that_left_something_is_told_with_the_failed_launch(launches, tmp_path):
+    grows = itertools.count(0, 100 * 2**20)
+    patience = Patience(lease_s=5.0, grace_s=0.2, port_s=0.2, gpu_s=0.2)
+    terms = LeaseTerms(foreign_bytes=2**60)
+    engine = launches(
+        "exit-1", system=GpuOs(lambda: next(grows)), patience=patience, terms=terms, locks=tmp_path / "locks"
+    )
+    with pytest.raises(LaunchFailed) as caught:
+        on_gpu(engine, tmp_path)
+    (line,) = caught.value.leftovers
+    assert line.startswith("GPU-1 holds ") and line.endswith(" MiB more than before the launch")
+    assert pickle.loads(pickle.dumps(caught.value)).leftovers == caught.value.leftovers
+
+
+def test_launch_that_was_stopped_cleanly_leaves_nothing(launches, tmp_path):
+    assert failure(launches("exit-1"), tmp_path).leftovers == ()
+
+
+def test_gpu_of_a_running_study_is_refused_to_another_until_it_is_closed(launches, tmp_path):
+    more = {"system": GpuOs(lambda: 0), "terms": LeaseTerms(lock_s=0.0), "locks": tmp_path / "locks"}
+    first, second = launches(**more), launches(**more)
+    with on_gpu(first, tmp_path):
+        told = json.loads((tmp_path / "locks" / "GPU-1.lock").read_text())
+        assert (told["pid"], told["launch"]) == (os.getpid(), f"{tmp_path.name}/launches/0001-x")
+    with pytest.raises(LaunchFailed) as caught:
+        on_gpu(second, tmp_path)
+    assert caught.value.reason is Reason.HOST_BUSY
+    assert f"pid {os.getpid()}, " in caught.value.evidence.root_line
+    first.close()
+    with on_gpu(second, tmp_path):
+        pass
+    second.close()
+
+
+def test_orphans_are_reaped_once_before_the_first_launch_on_gpus(launches, tmp_path, reaped):
+    engine = launches(system=GpuOs(lambda: 0), locks=tmp_path / "locks")
+    on_gpu(engine, tmp_path).close()
+    on_gpu(engine, tmp_path).close()
+    engine.close()
+    assert reaped == [1]
+
+
+def test_launch_waits_until_a_lost_server_has_let_go_of_the_gpu(launches, tmp_path):
+    """A killed worker frees its lock at once, its server the memory when its guardian has stopped it."""
+    asked = itertools.count()
+    dying = GpuOs(lambda: 90 * 2**30 if next(asked) < 5 else 0)
+    engine = launches(system=dying, locks=tmp_path / "locks")
+    with on_gpu(engine, tmp_path) as session:
+        assert session.effective.config == V2
+    assert session.close().clean
+    engine.close()
+
+
+def test_running_launch_counts_as_guarded_and_a_lost_guardian_ends_that(launches, tmp_path):
+    def ours_found():
+        return [relic for relic in find_relics() if relic.tag == session._server._tag]
+
+    with launch(launches("runaway-grandchild"), tmp_path) as session:
+        assert [relic.guarded for relic in ours_found()] == [True] * 4
+        os.kill(session._server._link.pid, signal.SIGKILL)
+        until(lambda: not any(relic.guarded for relic in ours_found()))
 
 
 def test_spinning_server_is_stopped_at_the_ceiling(launches, tmp_path):

@@ -10,7 +10,7 @@ import pytest
 
 from search.cluster.executor import InlineExecutor
 from search.config import SpecConfig
-from search.contracts import VirtualClock
+from search.contracts import Slot, VirtualClock
 from search.errors import SearchError
 from search.space import Space
 from search.storage import Store, optuna_storage
@@ -55,6 +55,7 @@ class Heard:
     launching_: list = field(default_factory=list)
     launches: list = field(default_factory=list)
     endings: list = field(default_factory=list)
+    notices: list = field(default_factory=list)
     judgement: object = None
 
     def started(self, start):
@@ -80,10 +81,10 @@ class Lab:
     text: str = STUDY
     configs: tuple = CONFIGS
 
-    def run(self, engine, *, text=None, configs=None, **options):
+    def run(self, engine, *, text=None, configs=None, facts=None, slots=1, clock=None, **options):
         """One run; returns what was heard, with the error in it if one ended the run."""
         spec = parse_study(text or self.text, name="lab.yaml")
-        clock = VirtualClock(datetime(2026, 1, 1, tzinfo=UTC))
+        clock = clock or VirtualClock(datetime(2026, 1, 1, tzinfo=UTC))
         heard = Heard()
         heard.error = None
         with Store(self.folder / "trials.db") as store:
@@ -94,13 +95,14 @@ class Lab:
                     name="lab",
                     kind="measured",
                     space=Space.recorded(map(SpecConfig.from_id, configs or self.configs)),
-                    fingerprint=fingerprint(spec, kind="measured"),
-                    executor=InlineExecutor(engine),
+                    fingerprint=fingerprint(spec, kind="measured", facts=facts),
+                    executor=InlineExecutor(engine, tuple(map(Slot, range(slots)))),
                     store=store,
                     storage=storage,
                     listener=heard,
                     clock=clock,
                     reports=self.folder / "reports",
+                    notice=heard.notices.append,
                     resume_command="python -m search.run --study lab",
                     **options,
                 )

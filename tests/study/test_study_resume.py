@@ -1,11 +1,8 @@
 """Continuing a study: refusals in words, rows of dead runs closed, nothing mixed."""
 
-import os
-import socket
 from dataclasses import replace
 
 import optuna
-import psutil
 import pytest
 from optuna.trial import TrialState
 
@@ -16,7 +13,7 @@ from search.samplers import make_sampler
 from search.storage import Store, optuna_storage
 from search.study.events import Ending
 from search.study.fingerprint import differences, fingerprint, study_name
-from search.study.owner import OWNER, lives, this_process
+from search.study.owner import OWNER
 from search.study.resume import settle
 from search.study.study_file import parse_study
 from search.study.trials import Trials
@@ -125,15 +122,6 @@ def test_enqueued_trial_that_never_started_is_closed(half_done):
     settle(trials, name="lab", store=store)
     assert not [trial for trial in lab.trials() if trial.state is TrialState.WAITING]
     assert not trials.is_taken(SpecConfig.from_id("v2-k1-s2-d3"))
-
-
-def test_owner_lives_only_as_another_process_of_this_host_with_the_same_start():
-    parent = os.getppid()
-    start = f"{psutil.Process(parent).create_time():.0f}"
-    assert lives(f"{socket.gethostname()}:{parent}:{start}")
-    assert not lives(f"{socket.gethostname()}:{parent}:1")
-    assert not lives(f"elsewhere:{parent}:{start}")
-    assert not lives(this_process()) and not lives("")
 
 
 def test_kinds_never_share_a_name():

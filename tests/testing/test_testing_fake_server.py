@@ -141,3 +141,40 @@ def test_cost_of_a_step_makes_width_pay_at_one_request_and_cost_at_a_hundred():
     tree = Costs(verify_tokens=16, steps=3, topk=4, overlapped=False)
     assert rate(1, tree) > rate(1, off) and rate(1, chain) > rate(1, off)
     assert rate(100, tree) < rate(100, off) < rate(100, chain)
+
+
+@pytest.mark.parametrize(("misbehaviour", "code"), [("exit-0", 0), ("exit-1", 1), ("exit-2", 2), ("exit-kill", -9)])
+def test_server_ends_with_the_code_that_was_asked_for(tmp_path, misbehaviour, code):
+    assert start(tmp_path, FAKE_SGLANG=misbehaviour).wait(timeout=10) == code
+    assert "Error" not in (tmp_path / "log").read_text()
+
+
+def test_lying_health_is_200_before_anything_was_generated(tmp_path):
+    with running(tmp_path, FAKE_SGLANG="health-lies", FAKE_SGLANG_WARMUP_S="60") as (url, log):
+        with urllib.request.urlopen(f"{url}/health", timeout=5) as response:
+            assert response.status == 200
+        assert "fired up" not in log.read_text()
+        with pytest.raises(TimeoutError), urllib.request.urlopen(f"{url}/generate", b"{}", timeout=0.3):
+            pass
+
+
+def test_health_stays_200_while_the_scheduler_hangs(tmp_path):
+    with running(tmp_path, FAKE_SGLANG="ready-but-silent", FAKE_SGLANG_WARMUP_S="0") as (url, _):
+        with urllib.request.urlopen(f"{url}/health", timeout=5) as response:
+            assert response.status == 200
+        with pytest.raises(TimeoutError), urllib.request.urlopen(f"{url}/generate", b"{}", timeout=0.3):
+            pass
+
+
+def test_old_server_tells_ports_of_another_launch(tmp_path):
+    with running(tmp_path, "--nccl-port", "31001", FAKE_SGLANG="old-server") as (url, _):
+        assert get(url, "/server_info")["nccl_port"] == 31002
+
+
+def test_noise_is_in_the_log_and_the_server_serves(tmp_path):
+    with running(tmp_path, FAKE_SGLANG="huge-line,partial-utf8") as (url, log):
+        assert json.loads(generate(url, sampling_params={"max_new_tokens": 2}))["meta_info"]["completion_tokens"] == 2
+    raw = log.read_bytes()
+    assert max(map(len, raw.split(b"\n"))) > 4_000_000
+    with pytest.raises(UnicodeDecodeError):
+        raw.decode()

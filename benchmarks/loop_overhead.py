@@ -1,0 +1,163 @@
+"""What the loop costs per trial, and how that grows: 1,000 simulated trials on each database.
+
+The whole loop runs as in `search run --simulate`: Optuna's sampler, both libraries' tables, the
+judgement, tables and page of the report. A simulated launch computes for well under a millisecond,
+so the wall time between two launches is the loop's own.
+
+    python benchmarks/loop_overhead.py [--trials N] [--sampler NAME] [--postgres URL] [--json PATH]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from pathlib import Path
+from statistics import fmean
+from tempfile import TemporaryDirectory
+
+from search.cli.assemble import assemble
+from search.cli.contents import ContentBuilder
+from search.cli.options import RunOptions
+from search.cli.running import Fanout
+from search.contracts import RealClock
+from search.report import ReportContent, ReportListener, RunLog
+from search.storage import LaunchRecord, Store, optuna_storage
+from search.study.events import Ending, Launching, RunStart
+from search.study.judgement import Judgement
+from search.study.loop import run_study
+
+TARGET_S = 1.0
+"""Of one trial at the end of the run."""
+
+SPACE = {
+    "topk: [1, 2, 4]": "topk: [1, 2, 3, 4, 5, 6, 7, 8]",
+    "num_steps: [1, 2, 3, 4, 5]": "num_steps: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]",
+    "sampler: tpe": "sampler: {sampler}",
+}
+"""The packaged study with a space that 1,000 trials do not exhaust."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Seconds per trial on one database: means of the first, the middle and the last tenth."""
+
+    database: str
+    sampler: str
+    trials: int
+    total_s: float
+    first_s: float
+    middle_s: float
+    last_s: float
+    worst_s: float
+
+
+class Stopwatch:
+    """Notes when each launch has been dealt with by everybody else."""
+
+    def __init__(self) -> None:
+        self.at: list[float] = []
+
+    def started(self, start: RunStart) -> None:  # noqa: ARG002
+        """The first trial begins."""
+        self.at.append(time.perf_counter())
+
+    def launching(self, launch: Launching) -> None:
+        """Nothing to note."""
+
+    def launched(self, launch: LaunchRecord, judgement: Judgement) -> None:  # noqa: ARG002
+        """The last listener is told last."""
+        self.at.append(time.perf_counter())
+
+    def ended(self, ending: Ending, judgement: Judgement) -> None:
+        """Nothing to note."""
+
+
+def costs(database: str, at: Sequence[float], sampler: str) -> Cost:
+    spent = [later - earlier for earlier, later in pairwise(at)]
+    tenth = max(1, len(spent) // 10)
+    middle = len(spent) // 2
+    return Cost(
+        database=database,
+        sampler=sampler,
+        trials=len(spent),
+        total_s=at[-1] - at[0],
+        first_s=fmean(spent[:tenth]),
+        middle_s=fmean(spent[middle : middle + tenth]),
+        last_s=fmean(spent[-tenth:]),
+        worst_s=max(spent),
+    )
+
+
+def run(folder: Path, storage: str, trials: int, sampler: str) -> Cost:
+    """One study in `folder`."""
+    text = (Path(__file__).parent.parent / "spaces" / "kimi-k25.yaml").read_text()
+    for before, after in SPACE.items():
+        assert before in text, f"The packaged study changed: {before!r} is not in it."
+        text = text.replace(before, after.format(sampler=sampler))
+    study = folder / "kimi-k25.yaml"
+    study.write_text(text)
+    options = RunOptions(here=folder, study=str(study), simulate=True, storage=storage, reports=folder / "reports")
+    parts = assemble(options)
+    watch = Stopwatch()
+    with parts.open_executor() as executor, Store(storage) as store:
+        builders: list[ContentBuilder] = []
+
+        def content(judgement: Judgement) -> ReportContent:
+            if not builders:
+                record = store.study(parts.name)
+                assert record is not None, "the loop stores the study before its first event"
+                builders.append(ContentBuilder(parts.spec, record))
+            return builders[0].content(store.launches(parts.name), judgement)
+
+        page = ReportListener(parts.folder, content, RealClock())
+        run_study(
+            parts.spec,
+            name=parts.name,
+            kind=parts.kind,
+            space=parts.space,
+            fingerprint=parts.fingerprint,
+            executor=executor,
+            store=store,
+            storage=optuna_storage(storage),
+            listener=Fanout(RunLog(parts.folder / "run.log", parts.clock), page, watch),
+            clock=parts.clock,
+            reports=parts.folder,
+            resume_command="",
+            launches=trials,
+            hours=1e9,
+        )
+    return costs("SQLite" if "://" not in storage else "PostgreSQL", watch.at, sampler)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--trials", type=int, default=1000)
+    parser.add_argument("--sampler", default="tpe")
+    parser.add_argument("--postgres", metavar="URL", help="an empty database; without it only SQLite is measured")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    logging.disable(logging.WARNING)
+    done = []
+    for storage in filter(None, ("trials.db", options.postgres)):
+        with TemporaryDirectory() as name:
+            where = storage if "://" in storage else f"{name}/{storage}"
+            done.append(run(Path(name), where, options.trials, options.sampler))
+    print(f"{'database':<12}{'sampler':<9}{'trials':>7}{'total':>9}{'first':>9}{'middle':>9}{'last':>9}{'worst':>9}")
+    for cost in done:
+        print(
+            f"{cost.database:<12}{cost.sampler:<9}{cost.trials:>7}{cost.total_s:>8.1f}s{cost.first_s:>8.3f}s"
+            f"{cost.middle_s:>8.3f}s{cost.last_s:>8.3f}s{cost.worst_s:>8.3f}s"
+        )
+    if options.json:
+        options.json.write_text(json.dumps([asdict(cost) for cost in done], indent=2) + "\n")
+    if any(cost.last_s > TARGET_S for cost in done):
+        raise SystemExit(f"A trial costs more than {TARGET_S:g} s at the end.")
+
+
+if __name__ == "__main__":
+    main()

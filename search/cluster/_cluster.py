@@ -1,0 +1,97 @@
+"""Ray itself: connected to quietly, asked for room, told apart from what runs on it."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from search.errors import HostUnfit
+
+CHANGED_BY_RAY = ("OMP_NUM_THREADS", "PYTHONBREAKPOINT")
+"""What Ray 2.60 sets for its workers: one OpenMP thread would slow a server's tokenizer and loader."""
+
+OBJECT_STORE_BYTES = 100 * 2**20
+"""Nothing large passes through Ray here; its default would claim a third of the host's memory."""
+
+_VITAL = frozenset({"gcs_server", "raylet"})
+
+
+def connect(address: str | None, *, with_gpus: bool) -> Any:
+    """Ray, initialised: a running cluster, or a local one on loopback without dashboard."""
+    # All of these are read when Ray is first imported.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # An actor that asks for no GPU keeps the variable it inherited, as Ray will do by default.
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    # A launch that Ctrl-C abandoned ends with an error that nobody waits for any more.
+    os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
+    # The raylet's notices would land on stdout among results; what they tell (an actor died)
+    # comes back as an exception, and their text stays in Ray's own logs.
+    os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")
+    if address is None:
+        # Ray resolves 127.0.0.1 to the host's address and listens on all interfaces, unless it
+        # believes that it cannot form a cluster (ray 2.60 `_private/services.py`).
+        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+    import ray
+
+    options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+    if address is None:
+        options |= {"include_dashboard": False, "object_store_memory": OBJECT_STORE_BYTES}
+        if not with_gpus:
+            options["num_gpus"] = 0  # else Ray looks for them itself
+    ray.init(address=address or "local", namespace="search", **options)
+    return ray
+
+
+def is_up(ray: Any, *, local: bool) -> bool:
+    """Whether Ray itself lives: its two processes here, or the node of a cluster that this driver is connected to.
+
+    A dead raylet shows some 15 s after its death, as the death of every actor (seen with Ray 2.60).
+
+    Args:
+        ray: The module.
+        local: Ray was started by this process.
+    """
+    try:
+        if local:
+            started = ray._private.worker._global_node
+            return started is not None and not {kind for kind, _ in started.dead_processes()} & _VITAL
+        own = ray.get_runtime_context().get_node_id()
+        return any(node["NodeID"] == own and node["Alive"] for node in ray.nodes())
+    except Exception:  # noqa: BLE001 - whatever a dead Ray answers with, it is not up
+        return False
+
+
+def places(ray: Any, gpus_per_slot: int) -> int:
+    """How many slots the living nodes have room for: a server stays within one node."""
+    return sum(int(count) // gpus_per_slot for count in gpus_by_node(ray).values())
+
+
+def gpus_by_node(ray: Any) -> Mapping[str, float]:
+    """GPUs of each living node, by its id."""
+    return {
+        str(node["NodeID"]): float(node["Resources"].get("GPU", 0)) for node in ray.nodes() if node.get("Alive", False)
+    }
+
+
+def slots_that_fit(ray: Any, *, slots: int, gpus_per_slot: int) -> int:
+    """As many of `slots` as the cluster has GPUs for.
+
+    Raises:
+        HostUnfit: Not even one fits; nothing is left waiting for GPUs that will never come.
+    """
+    if gpus_per_slot == 0:
+        return slots
+    fit = places(ray, gpus_per_slot)
+    if fit == 0:
+        counts = [int(count) for count in gpus_by_node(ray).values()]
+        raise HostUnfit((_too_few(gpus_per_slot, counts),))
+    return min(slots, fit)
+
+
+def _too_few(wanted: int, counts: Iterable[int]) -> str:
+    found, largest = sum(counts := list(counts)), max(counts, default=0)
+    if found < wanted:
+        return f"GPUs in the Ray cluster: {wanted} are needed, {found} are there."
+    return f"GPUs in the Ray cluster: {wanted} on one node are needed, but the largest node has {largest}."

@@ -1,0 +1,404 @@
+"""The table of cases, and one case from its first process to its verdict."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import optuna
+import psutil
+from drill_driver import CONFIGS, LATENCY, NAME, SCALE, THROUGHPUT
+from drill_moments import MOMENTS, Scene
+
+from search.outcomes import Outcome, Reason
+from search.server import LAUNCH_TAG, port_is_free
+from search.storage import LaunchRecord, Store, optuna_storage
+
+MARK = "SEARCH_DRILL"
+"""Variable that every process of a case inherits, so that nothing else is ever counted or killed."""
+
+UNSCALED_S = 3.0
+"""Part of each deadline that does not shrink with the product's waits: starting and scheduling processes."""
+
+CLEAN_S = 30 / SCALE + UNSCALED_S
+CLEAN_STOPPED_DRIVER_S = 60 / SCALE + UNSCALED_S
+FOUND_OUT_S = 10.0
+"""A stopped server or guardian is first found out, by silence, and then has its grace."""
+
+RUN_S = 40.0
+"""For the whole study from a standing start; longer is a hang."""
+
+HUNG_S = 25.0
+"""From the fault to the end of a driver that survives it."""
+
+CTRL_C_S = 5.0
+"""From Ctrl-C to the end of a driver that hung."""
+
+FINISHED = "exit 0"
+"""Of a driver that survived and finished the study by itself: nothing is left to be run again."""
+
+SIGNALS = {"KILL": signal.SIGKILL, "STOP": signal.SIGSTOP}
+SINGLES = ("driver", "actor", "guardian", "launcher", "scheduler", "raylet")
+PAIRS = (
+    ("driver", "guardian"), ("driver", "actor"), ("driver", "raylet"),
+    ("actor", "guardian"), ("actor", "launcher"), ("guardian", "launcher"), ("guardian", "scheduler"),
+)  # fmt: skip
+PAIR_MOMENTS = ("loading", "loaded")
+NEED_LAUNCH = frozenset({"guardian", "launcher", "scheduler"})
+
+
+@dataclass(frozen=True)
+class Case:
+    """One fault."""
+
+    victims: tuple[str, ...]
+    signal: str
+    moment: str
+
+    def __str__(self) -> str:
+        return f"{'+'.join(self.victims)}-{self.signal}-{self.moment}"
+
+    @property
+    def stops_driver(self) -> bool:
+        return "driver" in self.victims and self.signal == "STOP"
+
+
+def all_cases() -> list[Case]:
+    """Every victim, signal and moment that go together, and pairs at two moments."""
+    singles = [
+        Case((victim,), sign, moment)
+        for victim in SINGLES
+        for sign in SIGNALS
+        for moment in MOMENTS
+        if MOMENTS[moment].launch or victim not in NEED_LAUNCH
+    ]
+    pairs = [Case(pair, sign, moment) for pair in PAIRS for sign in SIGNALS for moment in PAIR_MOMENTS]
+    return singles + pairs
+
+
+def sample(seed: int, count: int) -> list[Case]:
+    """A seeded draw that names each single victim with each signal before it repeats one."""
+    rng = random.Random(seed)
+    shuffled = rng.sample(all_cases(), len(all_cases()))
+    first = {(case.victims, case.signal): case for case in reversed(shuffled) if len(case.victims) == 1}
+    chosen = sorted(first.values(), key=str)
+    chosen += [case for case in shuffled if case not in chosen and len(case.victims) == 2]
+    return chosen[:count]
+
+
+@dataclass
+class Result:
+    """One line of the table; `wrong` is empty for a case that passed."""
+
+    case: Case
+    clean_s: float | None = None
+    in_flight: int = 0
+    lost: int = 0
+    processes: list[str] = field(default_factory=list)
+    ports: list[int] = field(default_factory=list)
+    torn: list[str] = field(default_factory=list)
+    duplicates: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+    daemons: int = 0
+    survivor: str = ""
+    total_s: float = 0.0
+
+    def as_row(self) -> dict[str, Any]:
+        """For JSON."""
+        case = {"victims": list(self.case.victims), "signal": self.case.signal, "moment": self.case.moment}
+        return {**case, **{name: value for name, value in vars(self).items() if name != "case"}}
+
+
+def run_case(case: Case) -> Result:
+    """Run the study, strike, wait until nothing is left, run the same command again, look at everything."""
+    began = time.monotonic()
+    result = Result(case)
+    # Short: the names of Ray's sockets below it may have 107 characters in all.
+    folder = Path(tempfile.mkdtemp(prefix="drill-", dir="/tmp"))
+    mark = uuid.uuid4().hex
+    try:
+        with _nothing_stays(mark):
+            _strike(case, folder, mark, result)
+        if result.survivor != FINISHED:
+            with _nothing_stays(mark):
+                _run_again(folder, mark, result)
+        _look(case, folder, result)
+    except _CaseFailed as error:
+        result.wrong.append(str(error))
+    finally:
+        if result.wrong and (keep := os.environ.get("SEARCH_DRILL_KEEP")):
+            shutil.copytree(
+                folder, Path(keep) / str(case), dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.sock", "sockets")
+            )
+        shutil.rmtree(folder, ignore_errors=True)
+    result.total_s = round(time.monotonic() - began, 1)
+    return result
+
+
+class _CaseFailed(Exception):
+    """The case cannot go on; the text is the reason."""
+
+
+def _strike(case: Case, folder: Path, mark: str, result: Result) -> None:
+    moment = MOMENTS[case.moment]
+    driver = _start(folder, mark, hold=moment.hold)
+    scene = Scene(folder, psutil.Process(driver.pid))
+    try:
+        _strike_when_due(case, driver, scene, mark, result)
+    finally:
+        driver.kill()
+        driver.wait()
+
+
+def _strike_when_due(case: Case, driver: subprocess.Popen[bytes], scene: Scene, mark: str, result: Result) -> None:
+    folder, moment = scene.folder, MOMENTS[case.moment]
+    victims: list[psutil.Process] = []
+
+    def due() -> bool:
+        if driver.poll() is not None:
+            raise _CaseFailed(f"the driver ended before the moment came: {_tail(folder)}")
+        if not moment.reached(scene):
+            return False
+        victims[:] = [process for victim in case.victims if (process := scene.process(victim))]
+        return len(victims) == len(case.victims)
+
+    if not _until(due, RUN_S):
+        raise _CaseFailed(f"the moment never came: {_tail(folder)}")
+    result.in_flight = scene.in_flight()
+    tags, ports = _tags(mark), scene.ports(moment.launch) if moment.launch else ()
+    struck = time.monotonic()
+    for process in victims:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process.pid, SIGNALS[case.signal])
+    (folder / "go").touch()
+
+    def left() -> list[psutil.Process]:
+        return [p for p in _marked(mark) if _tag(p) in tags]
+
+    def clean() -> bool:
+        return not left() and all(map(_port_is_free, ports))
+
+    limit_s = CLEAN_STOPPED_DRIVER_S if case.stops_driver else CLEAN_S
+    if case.signal == "STOP" and not NEED_LAUNCH.isdisjoint(case.victims):
+        limit_s += FOUND_OUT_S
+    if _until(clean, limit_s):
+        result.clean_s = round(time.monotonic() - struck, 1)
+    else:
+        result.processes += _named(left())
+        result.ports += [port for port in ports if not _port_is_free(port)]
+        result.wrong.append(f"not clean within {limit_s:g} s")
+    if "driver" in case.victims:
+        _after_driver(case, mark, result, limit_s - (time.monotonic() - struck))
+    else:
+        _after_others(driver, folder, mark, result, HUNG_S - (time.monotonic() - struck))
+
+
+def _after_driver(case: Case, mark: str, result: Result, limit_s: float) -> None:
+    """Whatever held GPUs for a driver that is gone, or stopped, has to be gone too."""
+
+    def ours() -> list[psutil.Process]:
+        return [process for process in _marked(mark) if _is_ours(process)]
+
+    _expect_none(ours, limit_s, result)
+    # Ray's daemons hold no GPU, and their waits are not ours: they are counted only.
+    result.daemons = len(_marked(mark)) - (1 if case.stops_driver else 0)
+    result.survivor = "stopped" if case.stops_driver else "killed"
+
+
+def _after_others(driver: subprocess.Popen[bytes], folder: Path, mark: str, result: Result, limit_s: float) -> None:
+    """The driver has survived, and has to come to an end by itself."""
+    if not _until(lambda: driver.poll() is not None, max(limit_s, UNSCALED_S)):
+        result.survivor = "hung"
+        result.wrong.append(f"the driver hung in {_where_it_hangs(driver, folder)}")
+        driver.send_signal(signal.SIGINT)
+        if not _until(lambda: driver.poll() is not None, CTRL_C_S):
+            result.wrong.append("it did not heed Ctrl-C")
+        return
+    result.survivor = f"exit {driver.returncode}"
+    _expect_none(lambda: [process for process in _marked(mark) if _is_ours(process)], CLEAN_S, result)
+    result.daemons = len(_marked(mark))
+
+
+def _expect_none(left: Callable[[], list[psutil.Process]], limit_s: float, result: Result) -> None:
+    if _until(lambda: not left(), max(limit_s, UNSCALED_S)):
+        return
+    names = [name for name in _named(left()) if name not in result.processes]
+    result.processes += names
+    result.wrong.append(f"{len(names)} processes outlived the driver by {limit_s:.0f} s")
+
+
+def _where_it_hangs(driver: subprocess.Popen[bytes], folder: Path) -> str:
+    """The innermost of our own functions that the main thread is in, as `file:line function`."""
+    log = folder / "driver.log"
+    told = log.stat().st_size
+    driver.send_signal(signal.SIGUSR1)
+    frames: list[tuple[str, str, str]] = []
+
+    def dumped() -> bool:
+        frames[:] = re.findall(r'File "[^"]*/(search/[^"]+)", line (\d+) in (\w+)', log.read_text()[told:])
+        return bool(frames)
+
+    _until(dumped, 2)
+    return "{}:{} {}".format(*frames[0]) if frames else "a place that it does not tell"
+
+
+def _run_again(folder: Path, mark: str, result: Result) -> None:
+    driver = _start(folder, mark)
+    if not _until(lambda: driver.poll() is not None, RUN_S):
+        result.wrong.append("the second run hung")
+        driver.kill()
+        driver.wait()
+    elif driver.returncode != 0:
+        result.wrong.append(f"the second run ended with {driver.returncode}: {_tail(folder)}")
+
+
+def _look(case: Case, folder: Path, result: Result) -> None:
+    """Count what the database holds once both runs are over."""
+    database = folder / "trials.db"
+    with Store(database) as store:
+        launches = store.launches(NAME)
+    trials = optuna.load_study(study_name=NAME, storage=optuna_storage(database)).trials
+    measured = Counter(launch.config.config_id for launch in launches if launch.outcome is Outcome.MEASURED)
+    numbers = Counter(launch.number for launch in launches)
+
+    result.lost = sum(launch.outcome is not Outcome.MEASURED for launch in launches)
+    result.torn += [f"launch {launch.number} has no outcome" for launch in launches if launch.outcome is None]
+    result.torn += [
+        f"launch {launch.number} is measured without both phases"
+        for launch in launches
+        if launch.outcome is Outcome.MEASURED and not {LATENCY, THROUGHPUT} <= {p.concurrency for p in launch.phases}
+    ]
+    result.torn += [f"trial {trial.number} is {trial.state.name}" for trial in trials if not trial.state.is_finished()]
+    result.duplicates += [f"launch number {number}" for number, count in numbers.items() if count > 1]
+    result.duplicates += [f"{config} measured {count} times" for config, count in measured.items() if count > 1]
+    completed = Counter(trial.user_attrs["config_id"] for trial in trials if trial.state.name == "COMPLETE")
+    result.duplicates += [f"{config} completed {count} times" for config, count in completed.items() if count > 1]
+
+    if result.lost > result.in_flight:
+        ends = ", ".join(
+            f"{launch.number} {launch.outcome} {launch.reason}"
+            for launch in launches
+            if launch.outcome is not Outcome.MEASURED
+        )
+        result.wrong.append(f"{result.lost} launches lost of {result.in_flight} in flight: {ends}")
+    blamed = {launch.config.config_id for launch in launches if _may_blame_config(case, launch)}
+    if unmeasured := set(CONFIGS) - set(measured) - blamed:
+        result.wrong.append(f"never measured: {', '.join(sorted(unmeasured))}")
+    result.wrong += [f"torn: {line}" for line in result.torn] + [f"twice: {line}" for line in result.duplicates]
+
+
+def _may_blame_config(case: Case, launch: LaunchRecord) -> bool:
+    """Whether a launch ended as it may when its server itself was struck under load.
+
+    From inside, a server that somebody kills or stops cannot be told from one that dies or hangs
+    by itself, and a server that does so under load is the config's fault.
+    """
+    struck = launch.number == MOMENTS[case.moment].launch and not NEED_LAUNCH.isdisjoint(case.victims)
+    return struck and launch.reason in (Reason.SERVER_CRASH_LOAD, Reason.SERVER_HANG_LOAD)
+
+
+def _start(folder: Path, mark: str, *, hold: str = "") -> subprocess.Popen[bytes]:
+    (folder / "ray").mkdir(exist_ok=True)
+    script = Path(__file__).with_name("drill_driver.py")
+    with (folder / "driver.log").open("ab") as log:
+        return subprocess.Popen(
+            [sys.executable, str(script), str(folder), "--hold", hold],
+            env={**os.environ, MARK: mark, "RAY_TMPDIR": str(folder / "ray")},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+
+
+@contextlib.contextmanager
+def _nothing_stays(mark: str) -> Iterator[None]:
+    """Kill every process of the case on the way out; stopped ones too, which SIGKILL does not ask."""
+    try:
+        yield
+    finally:
+
+        def gone() -> bool:
+            for process in (found := _marked(mark)):
+                with contextlib.suppress(psutil.Error):
+                    process.kill()
+            return not found
+
+        assert _until(gone, 20), f"processes of the drill survive SIGKILL: {_named(_marked(mark))}"
+
+
+def _marked(mark: str) -> list[psutil.Process]:
+    """Living processes of one case."""
+    wanted = f"{MARK}={mark}".encode()
+    found = []
+    for pid in psutil.pids():
+        try:
+            if wanted not in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+                continue
+            process = psutil.Process(pid)
+            if process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+        except (OSError, psutil.Error):
+            continue
+    return found
+
+
+def _tag(process: psutil.Process) -> str:
+    try:
+        return process.environ().get(LAUNCH_TAG, "")
+    except psutil.Error:
+        return ""
+
+
+def _tags(mark: str) -> set[str]:
+    return {tag for process in _marked(mark) if (tag := _tag(process))}
+
+
+def _is_ours(process: psutil.Process) -> bool:
+    """A server's process, a guardian, or an actor."""
+    try:
+        words = process.cmdline()
+    except psutil.Error:
+        return False
+    return bool(_tag(process)) or any("guardian.py" in w or "ray::GpuHolder" in w for w in words)
+
+
+def _named(processes: list[psutil.Process]) -> list[str]:
+    lines = []
+    for process in processes:
+        with contextlib.suppress(psutil.Error):
+            lines.append(f"{process.pid} {' '.join(process.cmdline())[:60]} ({process.status()})")
+    return lines
+
+
+def _port_is_free(port: int) -> bool:
+    """As the next server would find it."""
+    return port_is_free(port, ignore_old_connections=True)
+
+
+def _until(true: Callable[[], bool], limit_s: float) -> bool:
+    end = time.monotonic() + limit_s
+    while not true():
+        if time.monotonic() >= end:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def _tail(folder: Path) -> str:
+    lines = (folder / "driver.log").read_text(errors="replace").strip().splitlines()
+    return " | ".join(lines[-3:])

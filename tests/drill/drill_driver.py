@@ -1,0 +1,161 @@
+"""The victim: a real study of two configs on the fake server, `python drill_driver.py FOLDER [--hold MOMENT]`.
+
+Every wait of the product that has a seam is a fifth of its default, so that a case takes seconds
+and the proportions stay.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import faulthandler
+import signal
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from search.cluster import RayExecutor
+from search.contracts import Phase, PhaseResult, RealClock
+from search.dialects import for_release
+from search.engines import SglangEngine
+from search.load import load_prompts
+from search.load.target import Prompt, Target
+from search.server import Patience
+from search.storage import LaunchRecord, Store, optuna_storage
+from search.study.events import Ending, Launching, RunStart
+from search.study.fingerprint import fingerprint
+from search.study.judgement import Judgement
+from search.study.loop import run_study
+from search.study.spec import StudySpec
+from search.study.study_file import parse_study
+from search.testing import install_fake_sglang
+
+SCALE = 5.0
+"""Waits are the product's divided by this."""
+
+NAME = "drill"
+CONFIGS = ("off", "v2-k1-s1-d2")
+LATENCY, THROUGHPUT = 1, 8
+SILENCE_S = 4.0
+"""Without a token for so long, a phase has failed."""
+
+_STUDY = """
+study: drill
+model: {target: models/target, draft: models/draft, algorithm: STANDALONE, architecture: LlamaForCausalLM}
+hardware: {gpus: 1, kind: NVIDIA H200, sm: 90, memory_gib: 139, links: nvlink}
+engine:
+  release: 0.5.11
+  env:
+    PYTHONPATH: "@fake@"
+    FAKE_SGLANG_SPEED: "1.5"
+    FAKE_SGLANG_BOOT_S: "0.5"
+    FAKE_SGLANG_WARMUP_S: "0.2"
+    FAKE_SGLANG_DRAIN_S: "0.4"
+  server_args: {attention-backend: triton}
+  max_running_requests: 64
+  boot_ceiling_minutes: 0.4
+  stall_minutes: 0.1
+space: {spec_version: [v2], topk: [1], num_steps: [1], num_draft_tokens: [tree]}
+objectives: {latency: 1, throughput: 8}
+watch: []
+known: ["off"]
+measure: {output_tokens: 32, requests_at_latency: 6, requests_per_worker: 4, repeats: 1}
+budget: {launches: 12, failures_in_a_row: 3}
+sampler: grid
+"""
+
+
+async def impatient_phase(
+    target: Target, prompts: Sequence[Prompt], phase: Phase, repeat: int, *, requests_log: Path | None = None
+) -> PhaseResult:
+    """`run_phase`, which gives a silent server up sooner."""
+    from search.load import run_phase
+
+    target = dataclasses.replace(target, silence_s=SILENCE_S)
+    return await run_phase(target, prompts, phase, repeat, requests_log=requests_log)
+
+
+class Gates:
+    """Holds the loop at moments that pass too quickly to be hit, until the drill lets it go."""
+
+    def __init__(self, folder: Path, hold: str) -> None:
+        self._folder = folder
+        self._hold = hold
+
+    def started(self, start: RunStart) -> None:
+        """Nothing to hold."""
+
+    def launching(self, launch: Launching) -> None:
+        self._pass({1: "before", 2: "between"}.get(launch.number, ""))
+
+    def launched(self, launch: LaunchRecord, judgement: Judgement) -> None:
+        print(launch.number, launch.asked, launch.outcome, launch.reason, launch.evidence, flush=True)
+
+    def ended(self, ending: Ending, judgement: Judgement) -> None:
+        print(ending, flush=True)
+        self._pass("end")
+
+    def _pass(self, gate: str) -> None:
+        if not gate or gate != self._hold:
+            return
+        self._hold = ""
+        (self._folder / "reached").write_text(gate)
+        while not (self._folder / "go").exists():
+            time.sleep(0.01)
+
+
+def study_spec(folder: Path) -> StudySpec:
+    """The study, with its fake server inside `folder`."""
+    fake = install_fake_sglang(folder / "fake", release="0.5.11")
+    return parse_study(_STUDY.replace("@fake@", str(fake)), name="drill.yaml")
+
+
+def patience() -> Patience:
+    """The product's, scaled."""
+    usual = dataclasses.asdict(Patience())
+    return Patience(**{name: value / SCALE for name, value in usual.items()})
+
+
+def main() -> None:
+    """Run the study, or what an earlier run left of it."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--hold", default="")
+    args = parser.parse_args()
+    # A shell starts background jobs with SIGINT ignored, and the drill has to press Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    faulthandler.register(signal.SIGUSR1, all_threads=False)  # where does it hang?
+    spec = study_spec(args.folder)
+    dialect = for_release(spec.engine.release)
+    factory = partial(
+        SglangEngine,
+        spec.deployment,
+        dialect,
+        prompts=load_prompts().search,
+        patience=patience(),
+        run_phase=impatient_phase,
+    )
+    storage = args.folder / "trials.db"
+    with (
+        RayExecutor(factory, slots=1, gpus_per_slot=0, lease_s=30 / SCALE) as executor,
+        Store(storage) as store,
+    ):
+        run_study(
+            spec,
+            name=NAME,
+            kind="measured",
+            space=spec.space_of(dialect),
+            fingerprint=fingerprint(spec, kind="measured"),
+            executor=executor,
+            store=store,
+            storage=optuna_storage(storage),
+            listener=Gates(args.folder, args.hold),
+            clock=RealClock(),
+            reports=args.folder / "reports",
+            resume_command="the same command",
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+"""PostgreSQL: a server that goes away for a while, and several drivers on one study."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+
+import optuna
+import pytest
+from postgres_server import PostgresServer, binaries
+from test_storage_store import PHASE, STUDY, planned
+
+from search.outcomes import Outcome
+from search.storage import Store, optuna_storage, quiet_optuna
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(binaries() is None, reason="PostgreSQL's server is not installed (apt-get install postgresql)"),
+]
+LAUNCHES = 24
+
+
+@pytest.fixture(scope="module")
+def server():
+    server = PostgresServer()
+    server.start()
+    yield server
+    server.close()
+
+
+def test_server_that_restarts_under_a_run_loses_nothing(server):
+    with Store(server.url) as store, quiet_optuna():
+        storage = optuna_storage(server.url)
+        study = optuna.create_study(study_name="kimi", storage=storage)
+        store.save_study(STUDY)
+        store.begin_launch("kimi", planned)
+        server.stop()
+        back = threading.Timer(2.0, server.start)
+        back.start()
+        try:
+            store.add_phase("kimi", 1, PHASE)
+            study.set_user_attr("seen", 1)
+        finally:
+            back.join()
+        assert store.launches("kimi")[0].phases == (PHASE,)
+        assert study.user_attrs == {"seen": 1}
+        server.stop()
+        back = threading.Timer(2.0, server.start)
+        back.start()
+        try:
+            study.ask()
+        finally:
+            back.join()
+        assert len(study.trials) == 1
+        storage.remove_session()
+        storage.engine.dispose()
+
+
+def driver(server, folder, seed):
+    """A whole `search run` in a process of its own."""
+    words = ["--study", "kimi-k25", "--simulate", "--storage", server.url, "--launches", str(LAUNCHES), "-q"]
+    return subprocess.Popen(
+        [sys.executable, "-m", "search.run", *words, "--sampler", "random", "--reports", str(folder / f"r{seed}")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def test_two_drivers_one_killed_half_way_account_for_every_launch_once(server, tmp_path):
+    name = "kimi-k25.simulated"
+    first, second = driver(server, tmp_path, 1), driver(server, tmp_path, 2)
+    try:
+        with Store(server.url) as store:
+            end = time.monotonic() + 60
+            while len(store.launches(name)) < LAUNCHES // 3:
+                assert time.monotonic() < end and second.poll() is None, second.communicate()[0]
+                time.sleep(0.02)
+            os.killpg(second.pid, signal.SIGKILL)
+            said = first.communicate(timeout=90)[0]
+            assert first.returncode == 0, said
+            again = driver(server, tmp_path, 3)
+            said = again.communicate(timeout=90)[0]
+            assert again.returncode == 0, said
+            launches = store.launches(name)
+            owners = store.owners(name)
+    finally:
+        for process in (first, second):
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+    numbers = [launch.number for launch in launches]
+    assert numbers == list(range(1, len(launches) + 1)) and owners == {}
+    assert LAUNCHES <= len(launches) <= LAUNCHES + 1
+    assert all(launch.outcome is not None for launch in launches)
+    finished = Counter(launch.asked for launch in launches if launch.outcome is not Outcome.INTERRUPTED)
+    assert set(finished.values()) == {1}
+    storage = optuna_storage(server.url)
+    with quiet_optuna():
+        trials = optuna.load_study(study_name=name, storage=storage).trials
+    storage.remove_session()
+    storage.engine.dispose()
+    assert all(trial.state.is_finished() for trial in trials)
+    complete = {trial.number for trial in trials if trial.state.name in ("COMPLETE", "PRUNED")}
+    assert complete == {launch.trial for launch in launches if launch.outcome is not Outcome.INTERRUPTED}
