@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -15,6 +16,10 @@ CHANGED_BY_RAY = ("OMP_NUM_THREADS", "PYTHONBREAKPOINT")
 OBJECT_STORE_BYTES = 100 * 2**20
 """Nothing large passes through Ray here; its default would claim a third of the host's memory."""
 
+SHUTDOWN_S = 10.0
+"""Ray's own shutdown takes one or two seconds, and for ever when its raylet is stopped (seen with Ray 2.60)."""
+
+_log = logging.getLogger(__name__)
 _VITAL = frozenset({"gcs_server", "raylet"})
 
 
@@ -61,6 +66,20 @@ def is_up(ray: Any, *, local: bool) -> bool:
         return any(node["NodeID"] == own and node["Alive"] for node in ray.nodes())
     except Exception:  # noqa: BLE001 - whatever a dead Ray answers with, it is not up
         return False
+
+
+def disconnect(ray: Any, *, local: bool) -> None:
+    """Leave Ray; a local one is gone afterwards, also when a stopped process of it never answers."""
+    started = ray._private.worker._global_node if local else None
+    daemons = [info.process for kind in started.all_processes.values() for info in kind] if started else []
+    leaving = threading.Thread(target=ray.shutdown, name="ray-shutdown", daemon=True)
+    leaving.start()
+    leaving.join(SHUTDOWN_S)
+    if leaving.is_alive():
+        _log.warning("Ray did not shut down within %g s; its processes here are killed", SHUTDOWN_S)
+        for daemon in daemons:
+            daemon.kill()
+        leaving.join(SHUTDOWN_S)
 
 
 def places(ray: Any, gpus_per_slot: int) -> int:

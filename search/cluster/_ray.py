@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
+import signal
+import socket
 import threading
+import time
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
-from search.cluster._cluster import CHANGED_BY_RAY, connect, is_up, slots_that_fit
+from search.cluster._cluster import CHANGED_BY_RAY, connect, disconnect, is_up, slots_that_fit
 from search.cluster._gate import Gate
 from search.cluster._handles import RayEngine
 from search.cluster._holder import EngineFactory, FindUuids, GpuHolder
 from search.contracts import Engine, SelfClosing, Slot
 from search.errors import BreakerOpen, HostUnfit, Interrupted, LaunchFailed, SearchError
 from search.outcomes import Evidence, Reason
+from search.server import reap_orphans
 
 START_S = 60.0
 """How long an actor may take to start: a node's first one imports this package from cold files."""
@@ -27,6 +32,14 @@ MAX_REVIVALS = 1
 """A local Ray that dies a second time has a reason that starting it again does not take away."""
 
 _log = logging.getLogger(__name__)
+
+
+class _Pulse(NamedTuple):
+    """The latest beat sent to an actor: when, and the reference that its answer fulfils."""
+
+    actor: Any
+    answer: Any
+    sent: float
 
 
 class RayExecutor(SelfClosing):
@@ -70,6 +83,7 @@ class RayExecutor(SelfClosing):
         self._start_s = start_s
         self._find_uuids = find_uuids
         self._actors: dict[int, Any] = {}
+        self._processes: dict[int, tuple[str, int]] = {}
         self._aborted: set[int] = set()
         self._closed = threading.Event()
         self._gate = Gate()
@@ -79,7 +93,7 @@ class RayExecutor(SelfClosing):
         try:
             self._slots = self._place(slots)
         except BaseException:
-            self._ray.shutdown()
+            disconnect(self._ray, local=address is None)
             raise
         threading.Thread(target=self._beat, name="actor-lease", daemon=True).start()
 
@@ -113,7 +127,7 @@ class RayExecutor(SelfClosing):
         self._closed.set()
         for actor in list(self._actors.values()):
             self._ray.kill(actor)
-        self._ray.shutdown()
+        disconnect(self._ray, local=self._address is None)
 
     def call(self, index: int, method: str, *args: object) -> Any:
         """Call the holder of a slot and wait; its own errors come back as they were raised.
@@ -137,6 +151,9 @@ class RayExecutor(SelfClosing):
                 self._gate.once(lives, partial(self._revive, error))
                 line = f"Ray itself failed and was started again: {_first_line(error)}"
                 raise LaunchFailed(Reason.RAY_INFRA, Evidence(line, phase=method)) from error
+            if self._address is None:
+                # Its guardian stops the server within a moment, unless that was stopped too.
+                reap_orphans()
             line = f"The Ray actor that held slot {index} died: {_first_line(error)}"
             raise LaunchFailed(Reason.WORKER_LOST, Evidence(line, phase=method)) from error
 
@@ -179,7 +196,9 @@ class RayExecutor(SelfClosing):
         # Indices without gaps: whoever was late is not waited for again.
         for index, reference in enumerate(placed):
             self._actors[index] = asked[reference]
-            slots.append(replace(self._described(reference), index=index))
+            slot, pid = self._described(reference)
+            self._processes[index] = (slot.host, pid)
+            slots.append(replace(slot, index=index))
         if len(slots) < wanted:
             self.notices = (
                 f"{len(slots)} of the study's {wanted} slots are used: the Ray cluster has no more room for "
@@ -187,12 +206,11 @@ class RayExecutor(SelfClosing):
             )
         return tuple(slots)
 
-    def _described(self, reference: Any) -> Slot:
+    def _described(self, reference: Any) -> tuple[Slot, int]:
         try:
-            slot, _ = self._ray.get(reference)
+            return self._ray.get(reference)  # type: ignore[no-any-return]
         except self._ray.exceptions.RayTaskError as error:
             raise (error.cause if isinstance(error.cause, SearchError) else error) from None
-        return slot  # type: ignore[no-any-return]
 
     def _restart(self, index: int) -> None:
         """A fresh actor for a slot whose last one died.
@@ -202,7 +220,7 @@ class RayExecutor(SelfClosing):
         """
         actor = self._new_actor(index)
         try:
-            slot, _ = self._ray.get(actor.describe.remote(), timeout=self._start_s)
+            slot, pid = self._ray.get(actor.describe.remote(), timeout=self._start_s)
         except self._ray.exceptions.GetTimeoutError:
             self._ray.kill(actor)
             raise LaunchFailed(Reason.WORKER_LOST, Evidence(self._no_room(), phase="placement")) from None
@@ -212,6 +230,7 @@ class RayExecutor(SelfClosing):
             # The node that had room is no good; the study goes on with the other slots.
             raise LaunchFailed(Reason.WORKER_LOST, Evidence(str(error.cause), phase="placement")) from None
         self._actors[index] = actor
+        self._processes[index] = (slot.host, pid)
         self._slots = (*self._slots[:index], replace(slot, index=index), *self._slots[index + 1 :])
 
     def _new_actor(self, index: int) -> Any:
@@ -250,17 +269,36 @@ class RayExecutor(SelfClosing):
                 "then run the same command again; what was measured is kept."
             ) from error
         self._actors.clear()
-        self._ray.shutdown()
+        disconnect(self._ray, local=True)
         self._ray = connect(None, with_gpus=self._gpus > 0)
 
     def _beat(self) -> None:
+        pulses: dict[int, _Pulse] = {}
         while not self._closed.wait(self._lease_s / 6):
             with self._gate.entered():
-                for actor in list(self._actors.values()):
+                for index, actor in list(self._actors.items()):
                     try:
-                        actor.beat.remote()
+                        pulses[index] = self._beaten(index, actor, pulses.get(index))
                     except Exception as error:  # noqa: BLE001
                         _log.debug("no beat to an actor: %s", error)  # whoever calls it next meets the cause
+
+    def _beaten(self, index: int, actor: Any, last: _Pulse | None) -> _Pulse:
+        """Beat once more when the last beat was answered; end an actor that has been silent for a lease.
+
+        A stopped process (SIGSTOP, a frozen container) closes no connection, so Ray waits for it
+        without end. Its guardian gives its server up after the same time.
+        """
+        now = time.monotonic()
+        if last is None or last.actor is not actor or self._ray.wait([last.answer], timeout=0)[0]:
+            return _Pulse(actor, actor.beat.remote(), now)
+        if now - last.sent > self._lease_s:
+            _log.warning("the actor that holds slot %d has been silent for %g s and is killed", index, self._lease_s)
+            host, pid = self._processes[index]
+            if host == socket.gethostname():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)  # Ray's own kill asks the process, which cannot answer
+            self._ray.kill(actor)
+        return last
 
 
 def _with_control_group(ray: Any) -> type[GpuHolder]:

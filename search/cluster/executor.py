@@ -85,4 +85,7 @@ class InlineExecutor(SelfClosing):
         return slot in self._slots
 
     def close(self) -> None:
-        """See `Executor`; sessions close themselves."""
+        """See `Executor`; sessions close themselves, an engine gives its GPUs back."""
+        close = getattr(self._engine, "close", None)
+        if close is not None:
+            close()

@@ -222,15 +222,17 @@ def classify(
         dialect: Whose phrases to try before the generic ones.
 
     Returns:
-        A reason, and the line it rests on, secrets masked. Without a known cause the reason is
-        SERVER_CRASH_LOAD under load and UNKNOWN before, with the most telling line.
+        A reason, and the line it rests on, secrets masked. An exception that no phrase knows is
+        SERVER_CRASH_LOAD under load and UNKNOWN before. A server that ended without any error in
+        its log is UNKNOWN: SGLang says why it dies, so somebody else killed it, such as the OOM
+        killer, and the config is not to blame.
     """
     scan = _Scan(dialect)
     for line in read_lines(log_path):
         scan.feed(line)
     cause = scan.root()
     if cause is None or cause.reason is None:
-        reason = Reason.SERVER_CRASH_LOAD if phase.startswith("c=") else Reason.UNKNOWN
+        reason = Reason.SERVER_CRASH_LOAD if cause and phase.startswith("c=") else Reason.UNKNOWN
         text = cause.line if cause else _no_cause(exit_code, scan.last_line)
     else:
         reason, text = cause.reason, cause.line

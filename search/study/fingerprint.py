@@ -60,6 +60,7 @@ def fingerprint(spec: StudySpec, *, kind: StudyKind, facts: Mapping[str, str] | 
         "measure.requests_per_worker": measure.requests_per_worker,
         "measure.repeats": measure.repeats,
         "measure.watch_repeats": measure.watch_repeats,
+        "measure.parallel_loads": measure.parallel_loads,
         "measure.prompts.template": measure.prompts.template,
         **({"simulation.physics": spec.simulation.physics} if kind == "simulated" else {}),
         **(facts or {}),

@@ -151,7 +151,8 @@ class Trials:
         elif launch.outcome is not None and launch.outcome.blames_config and not is_static_fault(launch):
             values = failed_values(launches, self._spec)
             if values is None:
-                self._fail(trial, again=False)
+                # Without any baseline there is no study, so a later run has to try it again.
+                self._fail(trial, again=not launch.asked.speculates)
                 return
         if values is not None:
             # Before tell: afterwards a constraint cannot be set.

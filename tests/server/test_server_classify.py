@@ -50,7 +50,7 @@ ANSWERS = {
     "mla-backend-without-mla": (-9, "", Reason.ARG_INVALID_COMBO, "AttributeError: 'ModelConfig' object has no attribute 'kv_lora_rank'", "after memory pools"),
     "unknown-at-boot": (-9, "", Reason.UNKNOWN, "triton.compiler.errors.CompilationError: at 12:4", "graph capture"),
     "survived-complaint": (-9, "c=100", Reason.OOM_RUNTIME, OOM, "c=100"),
-    "killed-from-outside": (-9, "c=1", Reason.SERVER_CRASH_LOAD, "ended by SIGKILL with no error in the log", "c=1"),
+    "killed-from-outside": (-9, "c=1", Reason.UNKNOWN, "ended by SIGKILL with no error in the log", "c=1"),
     "invalid-choice": (2, "", Reason.ARG_UNKNOWN, "launch_server.py: error: argument --speculative-algorithm", "arguments"),
     "model-flag-missing": (2, "", Reason.ARG_UNKNOWN, "sglang serve: error: the following arguments are required", "arguments"),
     "flag-gone-in-new-release": (2, "", Reason.ARG_UNKNOWN, "sglang serve: error: unrecognized arguments: --cuda-graph-bs", "arguments"),
