@@ -17,7 +17,7 @@ from search.cluster import Executor, InlineExecutor
 from search.contracts import Clock, Engine, RealClock, Slot, VirtualClock
 from search.dialects import Dialect, for_release
 from search.errors import HostUnfit, UsageError
-from search.server import installed_release, probe_host
+from search.server import installed_release, probe_host, reap_orphans
 from search.space import Space
 from search.storage import StudyKind
 from search.study.fingerprint import fingerprint, study_name
@@ -134,6 +134,8 @@ def _measured(options: RunOptions, spec: StudySpec, raw: tuple[str, ...] | None)
 
     dialect = for_release(spec.engine.release)
     space = spec.space_of(dialect)
+    if options.ray_address is None:
+        reap_orphans()  # what a crash or a power cut left would look like somebody else's memory
     gpus = probe_host().gpus
     release = installed_release(spec.engine.python, env={**os.environ, **spec.engine.env})
     # On a cluster the GPUs and the interpreter are elsewhere: Ray itself says what is missing there.

@@ -299,7 +299,7 @@ class _Loop:
         if launched.leftovers and len(self.executor.slots) == 1:
             return BreakerOpen(
                 f"Launch {record.number} ({record.asked}) left something behind, so its GPUs must not be used again: "
-                f"{'; '.join(launched.leftovers)}. Stop them by hand, make sure that GPU memory is free, then run the same command again."
+                f"{'; '.join(launched.leftovers)}. Run `python -m search clean`, make sure that GPU memory is free, then run the same command again."
             )
         if launched.interrupted:
             return KeyboardInterrupt()
