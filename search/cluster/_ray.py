@@ -21,9 +21,13 @@ from search.contracts import Engine, SelfClosing, Slot
 from search.errors import BreakerOpen, HostUnfit, Interrupted, LaunchFailed, SearchError
 from search.outcomes import Evidence, Reason
 from search.server import reap_orphans
+from search.server.guardian import process_table
 
 START_S = 60.0
 """How long an actor may take to start: a node's first one imports this package from cold files."""
+
+EXIT_S = 5.0
+"""How long a killed actor may take to be gone."""
 
 POLL_S = 2.0
 """How often a call looks whether Ray lives: without its GCS, Ray ends this very process after 60 s."""
@@ -72,7 +76,7 @@ class RayExecutor(SelfClosing):
         slots: int = 1,
         gpus_per_slot: int = 0,
         address: str | None = None,
-        lease_s: float = 30.0,
+        lease_s: float = 20.0,
         start_s: float = START_S,
         find_uuids: FindUuids | None = None,
     ) -> None:
@@ -151,9 +155,7 @@ class RayExecutor(SelfClosing):
                 self._gate.once(lives, partial(self._revive, error))
                 line = f"Ray itself failed and was started again: {_first_line(error)}"
                 raise LaunchFailed(Reason.RAY_INFRA, Evidence(line, phase=method)) from error
-            if self._address is None:
-                # Its guardian stops the server within a moment, unless that was stopped too.
-                reap_orphans()
+            self._sweep_after(index)
             line = f"The Ray actor that held slot {index} died: {_first_line(error)}"
             raise LaunchFailed(Reason.WORKER_LOST, Evidence(line, phase=method)) from error
 
@@ -271,6 +273,20 @@ class RayExecutor(SelfClosing):
         self._actors.clear()
         disconnect(self._ray, local=True)
         self._ray = connect(None, with_gpus=self._gpus > 0)
+
+    def _sweep_after(self, index: int) -> None:
+        """Stop what a dead actor of this host left: its guardian does, unless that was stopped too.
+
+        Ray tells of a death it ordered before the process is gone, and until then its server
+        counts as guarded.
+        """
+        host, pid = self._processes[index]
+        if host != socket.gethostname():
+            return
+        end = time.monotonic() + EXIT_S
+        while (process := process_table({pid}).get(pid)) and process.alive and time.monotonic() < end:
+            time.sleep(0.05)
+        reap_orphans(grace_s=0.0)
 
     def _beat(self) -> None:
         pulses: dict[int, _Pulse] = {}

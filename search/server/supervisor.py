@@ -64,7 +64,7 @@ class Patience:
         gpu_s: For the driver to release memory once all processes are gone.
     """
 
-    lease_s: float = 30.0
+    lease_s: float = 20.0
     grace_s: float = 20.0
     kill_s: float = 15.0
     port_s: float = 5.0

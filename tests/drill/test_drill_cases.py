@@ -2,27 +2,15 @@
 
 import pytest
 from drill_cases import MOMENTS, SINGLES, all_cases, run_case, sample
-from drill_known import known_reason
 
 SEED, COUNT = 0, 14
 
 
 def pytest_generate_tests(metafunc):
-    if "case" not in metafunc.fixturenames:
-        return
-    # Unknown unless this folder was named on the command line.
-    # A known failure ends at the drill's deadlines, too late for a quick run: only the whole drill runs it.
-    whole = metafunc.config.getoption("--drill-all", default=False)
-    metafunc.parametrize(
-        "case",
-        [
-            pytest.param(
-                case, marks=[pytest.mark.xfail(strict=True, run=whole, reason=reason)] if reason else [], id=str(case)
-            )
-            for case in (all_cases() if whole else sample(SEED, COUNT))
-            for reason in [known_reason(case)]
-        ],
-    )
+    if "case" in metafunc.fixturenames:
+        # Unknown unless this folder was named on the command line.
+        whole = metafunc.config.getoption("--drill-all", default=False)
+        metafunc.parametrize("case", all_cases() if whole else sample(SEED, COUNT), ids=str)
 
 
 @pytest.mark.slow
