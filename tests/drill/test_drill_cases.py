@@ -14,6 +14,7 @@ def pytest_generate_tests(metafunc):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(400)
 def test_study_survives(case):
     result = run_case(case)
     assert result.wrong == [], result.as_row()
