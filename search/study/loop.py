@@ -3,33 +3,24 @@
 from __future__ import annotations
 
 import logging
-from bisect import insort
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from optuna.storages import BaseStorage
-from optuna.trial import Trial
 
 from search.cluster.executor import Executor
 from search.config import SpecConfig
-from search.contracts import Clock, Slot
-from search.errors import BreakerOpen, Interrupted, UsageError
-from search.outcomes import Outcome
+from search.contracts import Clock
+from search.errors import UsageError
 from search.samplers import make_sampler
 from search.space import Space
-from search.storage import LaunchRecord, Store, StudyKind, quiet_optuna
-from search.study.agenda import Agenda, Job
+from search.storage import Store, StudyKind, quiet_optuna
 from search.study.budget import Breaker, Budget
-from search.study.crew import Crew, Landed, crew_for
-from search.study.events import Ending, Launching, Listener, RunStart
-from search.study.interrupts import shielded
-from search.study.judge import judge
-from search.study.judgement import Judgement
-from search.study.launching import Launched, Launcher
-from search.study.owner import heartbeat, this_process
-from search.study.quarantine import REST_MINUTES, Quarantine
-from search.study.resume import open_study, settle
+from search.study.events import Ending, Listener
+from search.study.launching import Launcher
+from search.study.owner import heartbeat
+from search.study.resume import open_study
+from search.study.running import Loop
 from search.study.spec import StudySpec
 from search.study.trials import Trials
 
@@ -99,7 +90,7 @@ def run_study(
         clock=clock,
     )
     with quiet_optuna(), heartbeat(store):
-        loop = _Loop(
+        loop = Loop(
             spec=spec,
             name=name,
             kind=kind,
@@ -151,260 +142,3 @@ def _known(spec: StudySpec, space: Space) -> list[SpecConfig]:
             + "\nTake them out of the study file, open the knobs they need, or name the patch that lifts the rule."
         )
     return list(dict.fromkeys(found))
-
-
-class _BudgetSpent(Exception):
-    """Unwinds to where jobs are given out; carries the ending."""
-
-    def __init__(self, ending: Ending) -> None:
-        super().__init__(ending)
-        self.ending = ending
-
-
-@dataclass
-class _Loop:
-    """Keeps every slot busy. All of Optuna is asked and told here, in this one thread."""
-
-    spec: StudySpec
-    name: str
-    kind: StudyKind
-    space: Space
-    trials: Trials
-    sampler: str
-    give_up: Callable[[SpecConfig], None]
-    executor: Executor
-    launcher: Launcher
-    store: Store
-    listener: Listener
-    notice: Callable[[str], None]
-    clock: Clock
-    budget: Budget
-    breaker: Breaker
-    launches: list[LaunchRecord] = field(default_factory=list)
-    _under_way: dict[int, tuple[Job, LaunchRecord]] = field(default_factory=dict)
-    _ending: Ending | None = None
-    crew: Crew = field(init=False)
-    quarantine: Quarantine = field(init=False)
-    agenda: Agenda = field(init=False)
-
-    def run(self, known: list[SpecConfig], resume_command: str) -> Ending:
-        self.launches = list(settle(self.trials, name=self.name, store=self.store))
-        self.crew = crew_for(self.executor, self.clock)
-        self.quarantine = Quarantine(self.executor.slots, self.clock, is_clean=self.executor.slot_is_clean)
-        self.agenda = Agenda(
-            self.trials,
-            self.space.baselines,
-            known,
-            self.sampler,
-            check_budget=self._check_budget,
-            check_baseline=self._check_baseline,
-            may_retry=lambda: self.budget.may_retry(self._all_launches()),
-            unmeasured_slots=self._unmeasured_slots(),
-        )
-        self.listener.started(self._start())
-        for line in self.executor.notices:
-            self.notice(line)
-        try:
-            ending = self._work()
-            self._close_open_trials()
-        except KeyboardInterrupt:
-            with shielded():
-                self._stop_all()
-                self._close_open_trials()
-                self.listener.ended(Ending.INTERRUPTED, self._judgement())
-            raise Interrupted(self._interrupted_text(resume_command)) from None
-        except BreakerOpen:
-            with shielded():
-                self._stop_all()
-                self._close_open_trials()
-                self.listener.ended(Ending.BREAKER, self._judgement())
-            raise
-        except BaseException:
-            with shielded():
-                self._stop_all()
-            raise
-        self.listener.ended(ending, self._judgement())
-        return ending
-
-    def _work(self) -> Ending:
-        while True:
-            self._fill_slots()
-            if not self.crew.busy:
-                return self._ending or Ending.EXHAUSTED
-            self._land(self.crew.wait())
-
-    def _fill_slots(self) -> None:
-        """Give every idle slot a job, until a budget is spent or nothing is left to do."""
-        usable = self.quarantine.usable()
-        if not usable and not self.crew.busy:
-            raise BreakerOpen(self._all_rest_text())
-        for slot in usable:
-            if self._ending or self.crew.interrupted:
-                return
-            if slot.index in self.crew.busy:
-                continue
-            try:
-                job = self._job_for(slot, usable)
-            except _BudgetSpent as spent:
-                self._ending = spent.ending
-                return
-            if job is not None:
-                self._start_launch(slot, job)
-
-    def _job_for(self, slot: Slot, usable: list[Slot]) -> Job | None:
-        if self.quarantine.is_on_trial(slot):
-            # Not for the sake of a fit slot alone: its launch must leave something to be searched.
-            if self.trials.nothing_left():
-                return None
-            self._check_budget()
-            return self.agenda.own_baseline(slot.index)
-        return self.agenda.next(slot.index, [other.index for other in usable])
-
-    def _start_launch(self, slot: Slot, job: Job) -> None:
-        trial = job.trial.number if job.trial else None
-        record = self.launcher.plan(job.config, slot, stage=job.stage, why=job.why, trial=trial)
-        self._under_way[slot.index] = (job, record)
-        several = len(self.executor.slots) > 1
-        self.listener.launching(
-            Launching(
-                record.number, self.budget.launches, job.stage, job.config, job.why, slot.index if several else None
-            )
-        )
-        self.crew.start(slot, lambda clock: self.launcher.carry_out(record, slot, notes=job.notes, clock=clock))
-
-    def _land(self, landed: Landed) -> None:
-        """Judge and tell a launch that ended; repeat it, end its trial, or stop the study."""
-        job, record = self._under_way.pop(landed.slot.index)
-        if landed.launched is None:
-            assert landed.error is not None
-            raise landed.error
-        record = landed.launched.record
-        self._keep(record)
-        self.listener.launched(record, self._judgement())
-        rests = self.quarantine.saw(landed.slot, landed.launched)
-        stop = self._stop(job, landed.launched)
-        if stop is not None or not self.agenda.again(job, record):
-            if job.trial is not None:
-                self._end(job.trial, record)
-            elif record.reason is not None and stop is None and rests is None:
-                rests = self.quarantine.rest(landed.slot, f"its baseline cannot be measured: {_cause(record)}")
-        if stop is not None:
-            raise stop
-        if rests is not None:
-            self.agenda.forget(landed.slot.index)
-            self.notice(f"slot {landed.slot.index} is not used for {REST_MINUTES:g} minutes: {rests}")
-
-    def _stop(self, job: Job, launched: Launched) -> BreakerOpen | KeyboardInterrupt | None:
-        record = launched.record
-        if launched.leftovers and len(self.executor.slots) == 1:
-            return BreakerOpen(
-                f"Launch {record.number} ({record.asked}) left something behind, so its GPUs must not be used again: "
-                f"{'; '.join(launched.leftovers)}. Run `python -m search clean`, make sure that GPU memory is free, then run the same command again."
-            )
-        if launched.interrupted:
-            return KeyboardInterrupt()
-        if job.trial is None:
-            return None  # the slot is to blame, and the quarantine watches it
-        try:
-            self.breaker.saw(record)
-        except BreakerOpen as error:
-            return error
-        return None
-
-    def _end(self, trial: Trial, record: LaunchRecord) -> None:
-        self.trials.end(trial, record, self.launches)
-        if record.outcome is Outcome.LOST:
-            self.give_up(record.asked)
-
-    def _keep(self, record: LaunchRecord) -> None:
-        """Launches stay in the order of their numbers, as a report that is rebuilt has them."""
-        insort(self.launches, record, key=lambda launch: launch.number)
-
-    def _stop_all(self) -> None:
-        """Stop what still runs and take note of it; for the end, so it raises nothing."""
-        self.launcher.stop()
-        self.crew.stop()
-        while self.crew.busy:
-            landed = self.crew.wait()
-            self._under_way.pop(landed.slot.index, None)
-            if landed.launched is not None:
-                self._keep(landed.launched.record)
-                for line in landed.launched.leftovers:
-                    self.notice(f"slot {landed.slot.index}: {line}")
-            else:
-                _log.error("the launch on slot %d could not be stored", landed.slot.index, exc_info=landed.error)
-
-    def _all_launches(self) -> list[LaunchRecord]:
-        """Those that ended and those under way: both cost a start."""
-        return [*self.launches, *(record for _, record in self._under_way.values())]
-
-    def _check_budget(self) -> None:
-        if ending := self.budget.ending(self._all_launches()):
-            raise _BudgetSpent(ending)
-
-    def _check_baseline(self) -> bool:
-        """Whether the search may go on to speculating configs; not while the first baselines are under way."""
-        baselines = [launch for launch in self.launches if not launch.config.speculates]
-        if any(launch.outcome is Outcome.MEASURED for launch in baselines):
-            return True
-        if any(job.stage == "baseline" for job, _ in self._under_way.values()):
-            return False
-        if baselines:
-            raise BreakerOpen(
-                f"No baseline could be measured, so nothing can be compared; the last: {_cause(baselines[-1])}. "
-                "Make `off` start on this host first (`python -m search try` launches it alone), then run the same "
-                "command again."
-            )
-        return True
-
-    def _unmeasured_slots(self) -> set[int]:
-        """Slots besides the first that have no baseline of their own yet."""
-        if not self.space.baselines:
-            return set()
-        measured = {
-            launch.slot
-            for launch in self.launches
-            if not launch.config.speculates and launch.outcome is Outcome.MEASURED
-        }
-        return {slot.index for slot in self.executor.slots[1:]} - measured
-
-    def _close_open_trials(self) -> None:
-        me = this_process()
-        self.launches = list(settle(self.trials, name=self.name, store=self.store, is_live=lambda owner: owner != me))
-
-    def _judgement(self) -> Judgement:
-        return judge(self.spec, self.launches)
-
-    def _start(self) -> RunStart:
-        to_do = sum(not self.trials.is_taken(config) for config in self.space.configs)
-        return RunStart(
-            study=self.name,
-            kind=self.kind,
-            valid=len(self.space.configs),
-            locked=len(self.space.locked),
-            dropped=len(self.space.dropped),
-            already=len(self.launches),
-            budget_launches=self.budget.launches,
-            expected_hours=self.budget.expected_hours(self.launches, to_do=to_do, slots=len(self.executor.slots)),
-        )
-
-    def _interrupted_text(self, resume_command: str) -> str:
-        measured = sum(launch.outcome is Outcome.MEASURED for launch in self.launches)
-        stopped = "the server is stopped" if len(self.executor.slots) == 1 else "all servers are stopped"
-        return (
-            f"Interrupted: {stopped}; {measured} of {len(self.launches)} launches are measured, and all are "
-            f"stored.\nResume with: {resume_command}"
-        )
-
-    def _all_rest_text(self) -> str:
-        return (
-            "No slot can be used any more:\n"
-            + "".join(f"  {line}\n" for line in self.quarantine.reasons())
-            + "Make sure that no server is left and GPU memory is free, mend the host, then run the same command again; "
-            "what was measured is kept."
-        )
-
-
-def _cause(record: LaunchRecord) -> str:
-    reason = record.reason.value if record.reason else str(record.outcome)
-    return f"{reason}: {record.evidence.root_line}" if record.evidence else reason
