@@ -12,6 +12,7 @@ from typing import Protocol
 from search.contracts import EffectiveSettings, LaunchPaths, Phase, PhaseResult, SelfClosing, StopReport
 from search.dialects import Dialect
 from search.errors import Interrupted, LoadFailed, UsageError
+from search.load.event_loop import loop_factory
 from search.load.target import Prompt, Target
 from search.outcomes import Evidence, Note, Reason
 from search.server import Os, Supervisor, classify
@@ -97,7 +98,7 @@ class SglangSession(SelfClosing):
             raise LoadFailed(*self._cause(label, death.exit_code))
         self._server.measuring()
         try:
-            with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            with asyncio.Runner(loop_factory=loop_factory()) as runner:
                 result = runner.run(self._abortable(phase, repeat, prompts, label))
         except LoadFailed as failure:
             raise self._explained(failure, label) from failure
@@ -168,12 +169,3 @@ class SglangSession(SelfClosing):
         """Data-parallel ranks, which share the requests; the limit is per rank."""
         told = dict(self._effective.details).get("dp_size", "1")
         return max(1, int(told)) if told.isdecimal() else 1
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop's, where it is installed: the client then costs about half the processor time."""
-    try:
-        import uvloop
-    except ImportError:
-        return None
-    return uvloop.new_event_loop

@@ -10,6 +10,7 @@ from search.deployment import Deployment
 from search.engines._noise import Noise, mean_one
 from search.engines._played import PlayedSession
 from search.errors import LaunchFailed
+from search.load import DRAFTS_HELP_ABOVE
 from search.outcomes import Evidence, Note, Reason
 from search.physics import Physics, Prediction, accept_length, predict, running_requests, tree_survival
 
@@ -22,8 +23,8 @@ WINDOW_SPREAD = 0.01
 PLAIN_PROMPT_SPREAD = 0.004
 """Relative standard deviation between prompts that has nothing to do with drafts."""
 
-NO_GAIN, DRIFT = 1.05, 0.1
-"""Accept length up to which drafts do not help; fall from one request on that counts as a drift."""
+DRIFT = 0.1
+"""Fall of the accept length from one request on that counts as a drift."""
 
 
 class SimulatedEngine:
@@ -152,7 +153,7 @@ class SimulatedSession(PlayedSession):
         if expected.admission_limited:
             notes.append(Note.ADMISSION_LIMITED)
         if self._config.speculates:
-            if expected.accept_length <= NO_GAIN:
+            if expected.accept_length <= DRAFTS_HELP_ABOVE:
                 notes.append(Note.NO_DRAFT_GAIN)
             alone = accept_length(tree_survival(self._physics.model, self._config))
             if alone - expected.accept_length > DRIFT:

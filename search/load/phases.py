@@ -11,6 +11,7 @@ from pathlib import Path
 from search.contracts import Phase, PhaseResult
 from search.errors import LoadFailed, UsageError
 from search.load.client import Client, Pulse, connections
+from search.load.event_loop import loop_factory
 from search.load.metrics import summarise
 from search.load.target import Prompt, Target
 from search.load.trace import Trace
@@ -24,7 +25,7 @@ def measure(
     target: Target, prompts: Sequence[Prompt], phase: Phase, repeat: int, *, requests_log: Path | None = None
 ) -> PhaseResult:
     """Run `run_phase` to its end, on uvloop where it loads. See there for what it raises."""
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(run_phase(target, prompts, phase, repeat, requests_log=requests_log))
 
 
@@ -176,12 +177,3 @@ def _write_log(path: Path, traces: Sequence[Trace], phase: Phase, repeat: int, b
                 "verify_count": trace.verify_count,
             }
             log.write(json.dumps(line) + "\n")
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    try:
-        import uvloop
-    except ImportError:  # not on Windows, and not built everywhere
-        return None
-    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
-    return factory

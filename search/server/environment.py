@@ -15,7 +15,7 @@ from typing import Any
 
 from search.errors import HostUnfit
 from search.server.host import probe_host
-from search.server.nvml import _session as nvml_session
+from search.server.nvml import nvml_session
 
 UNKNOWN = "unknown"
 """A fact without an answer: it can be compared with nothing, so it differs from nothing."""

@@ -30,7 +30,7 @@ class GpuFacts:
 
 def gpus(nvml: Any = None) -> tuple[GpuFacts, ...]:
     """All GPUs of this host in index order; empty without a driver or without GPUs."""
-    with _session(nvml) as library:
+    with nvml_session(nvml) as library:
         if library is None:
             return ()
         driver = _text(library.nvmlSystemGetDriverVersion())
@@ -39,7 +39,7 @@ def gpus(nvml: Any = None) -> tuple[GpuFacts, ...]:
 
 def gpu_memory_used(uuids: Sequence[str], nvml: Any = None) -> dict[str, int] | None:
     """Bytes in use per GPU; None when NVML or one of the GPUs cannot be asked."""
-    with _session(nvml) as library:
+    with nvml_session(nvml) as library:
         if library is None:
             return None
         try:
@@ -63,7 +63,7 @@ def gpu_users(uuids: Sequence[str] | None = None, nvml: Any = None) -> tuple[Gpu
 
     Inside a container NVML tells the pids of the host, or nothing.
     """
-    with _session(nvml) as library:
+    with nvml_session(nvml) as library:
         if library is None:
             return None
         try:
@@ -85,7 +85,8 @@ def _handles(library: Any, uuids: Sequence[str] | None) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _session(nvml: Any) -> Iterator[Any]:
+def nvml_session(nvml: Any) -> Iterator[Any]:
+    """NVML, initialised and shut down again; None where it cannot be asked."""
     library = nvml or _import()
     if library is None:
         yield None

@@ -14,16 +14,14 @@ from search.cluster.executor import Executor
 from search.config import SpecConfig
 from search.contracts import Clock, EffectiveSettings, LaunchPaths, PhaseResult, Session, Slot
 from search.errors import Interrupted, LaunchFailed, NotRecorded, SearchError
-from search.load import accept_drift
+from search.load import DRAFTS_HELP_ABOVE, accept_drift
 from search.outcomes import Evidence, Note, Outcome, Reason
 from search.storage import LaunchRecord, Stage, Store
 from search.study.interrupts import shielded
+from search.study.results import ordered
 from search.study.spec import StudySpec
 
 _log = logging.getLogger(__name__)
-
-NO_GAIN = 1.05
-"""Accept length up to which drafts do not help (NO_DRAFT_GAIN)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,7 +291,7 @@ class Launcher:
             outcome=outcome,
             reason=failure.reason if failure else None,
             evidence=failure.evidence if failure else None,
-            notes=tuple(note for note in Note if note in found),
+            notes=ordered(found),
             boot_s=course.boot_s,
             duration_s=duration_s,
             effective=course.effective,
@@ -305,5 +303,5 @@ class Launcher:
         low = [result for result in course.phases if result.concurrency == latency]
         if any(accept_drift(first, loaded) for first in low[:1] for loaded in course.phases if loaded not in low):
             yield Note.ACCEPT_DRIFT
-        if any(result.accept_length is not None and result.accept_length <= NO_GAIN for result in low):
+        if any(result.accept_length is not None and result.accept_length <= DRAFTS_HELP_ABOVE for result in low):
             yield Note.NO_DRAFT_GAIN
