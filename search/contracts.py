@@ -118,6 +118,10 @@ class LaunchPaths:
         """One JSON line per measured request: times and counts, no text."""
         return self.root / "requests.jsonl"
 
+    def outputs(self, concurrency: int) -> Path:
+        """Token ids of the answers at one concurrency, one JSON line per request and repeat."""
+        return self.root / f"outputs-c{concurrency}.jsonl"
+
     @property
     def server_info(self) -> Path:
         """What the server said it runs, secrets masked."""
@@ -140,6 +144,10 @@ class Phase:
         warmup_requests: Requests of one warm-up round before measuring; rounds repeat until two
             agree, at most `warmup_rounds` of them. 0 when this phase was warmed up before.
         held_out: Use the held-out prompts (confirmation) instead of the search's own.
+        staggered: Begin with one request per worker whose length is spread evenly over
+            (0, `output_tokens`] and which is not measured. Workers that start together on
+            answers of one length would end together, and every prefill would fall into a burst.
+            False sends what other tools send, for comparisons with them.
     """
 
     concurrency: int
@@ -148,6 +156,25 @@ class Phase:
     warmup_requests: int = 0
     warmup_rounds: int = 4
     held_out: bool = False
+    staggered: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class GpuState:
+    """The GPUs of a slot during one phase, sampled about once a second; the worst GPU counts.
+
+    Attributes:
+        sm_clock_mhz: Mean clock of the streaming multiprocessors.
+        temperature_c: Highest core temperature.
+        throttled: Share of the samples in which the driver gave a reason that slows: power cap,
+            heat, or hardware brake; 0 to 1.
+        reasons: Which, in the driver's words, sorted.
+    """
+
+    sm_clock_mhz: float
+    temperature_c: float
+    throttled: float = 0.0
+    reasons: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +198,19 @@ class PhaseResult:
         accept_histogram: Verify passes that accepted 0, 1, 2, … drafts; empty where the release
             does not tell it.
         prompt_tpot_ms: Per request, in prompt order, so that configs compare pairwise.
+        prompt_ids: Of the prompts behind `prompt_tpot_ms`, one each; empty where not recorded.
+        prompts_sha256: Of the prompt set that was sent, template applied; empty where not recorded.
+        ttft_p99_ms: 99th percentile of the time to first token.
+        itl_ms: Inter-chunk time: between two records of one stream that brought tokens, mean.
+        itl_p99_ms: 99th percentile of it.
+        e2e_ms: Request sent to last token, mean over requests.
+        goodput_rps: Requests per second of the steady window that met the study's limits; None
+            without limits.
+        gpu: State of the GPUs during the phase; None where nobody looked.
+        client_busy: Processor time of the client / duration, 0 to 1; near 1 the client was the
+            bottleneck.
+        outputs: Token ids of each answer, in prompt order, where the release tells them. For the
+            losslessness gate; kept on disk beside the launch, never in the database or a recording.
         window_tps: Throughput of consecutive equal slices of the steady window.
         extrapolated: Whether a simulated value lies outside what the simulator was fitted to.
     """
@@ -191,6 +231,16 @@ class PhaseResult:
     warmup_s: float = 0.0
     notes: tuple[Note, ...] = ()
     extrapolated: bool = False
+    prompt_ids: tuple[str, ...] = ()
+    prompts_sha256: str = ""
+    ttft_p99_ms: float | None = None
+    itl_ms: float | None = None
+    itl_p99_ms: float | None = None
+    e2e_ms: float | None = None
+    goodput_rps: float | None = None
+    gpu: GpuState | None = None
+    client_busy: float | None = None
+    outputs: tuple[tuple[int, ...], ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from sqlalchemy import JSON, DateTime, ForeignKey, String, Text, TypeDecorator, 
 from sqlalchemy.engine import Dialect
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 class UtcDateTime(TypeDecorator[datetime]):
@@ -111,6 +111,15 @@ class PhaseRow(Base):
     window_tps: Mapped[list[Any]]
     notes: Mapped[list[Any]]
     extrapolated: Mapped[bool]
+    prompt_ids: Mapped[list[Any]]
+    prompts_sha256: Mapped[str] = mapped_column(String(64))
+    ttft_p99_ms: Mapped[float | None]
+    itl_ms: Mapped[float | None]
+    itl_p99_ms: Mapped[float | None]
+    e2e_ms: Mapped[float | None]
+    goodput_rps: Mapped[float | None]
+    gpu: Mapped[dict[str, Any] | None]
+    client_busy: Mapped[float | None]
 
 
 class OwnerRow(Base):

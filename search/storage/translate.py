@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, cast
 
 from search.config import SpecConfig
-from search.contracts import EffectiveSettings, PhaseResult
+from search.contracts import EffectiveSettings, GpuState, PhaseResult
 from search.outcomes import Evidence, Note, Outcome, Reason
 from search.storage.records import LaunchRecord, Stage, StudyKind, StudyRecord
 from search.storage.tables import LaunchRow, PhaseRow, StudyRow
@@ -84,9 +84,10 @@ def launch_record(row: LaunchRow) -> LaunchRecord:
 
 
 def phase_row(launch_id: int, result: PhaseResult) -> PhaseRow:
-    """Encode one repeat of a phase."""
-    columns = asdict(result)
-    for name in ("accept_histogram", "prompt_tpot_ms", "window_tps"):
+    """Encode one repeat of a phase; the answers themselves stay on disk."""
+    columns = asdict(replace(result, outputs=()))
+    del columns["outputs"]
+    for name in ("accept_histogram", "prompt_tpot_ms", "window_tps", "prompt_ids"):
         columns[name] = list(columns[name])
     columns["notes"] = [note.value for note in result.notes]
     return PhaseRow(launch_id=launch_id, **columns)
@@ -111,7 +112,20 @@ def phase_result(row: PhaseRow) -> PhaseResult:
         warmup_s=row.warmup_s,
         notes=tuple(Note(note) for note in row.notes),
         extrapolated=row.extrapolated,
+        prompt_ids=tuple(row.prompt_ids),
+        prompts_sha256=row.prompts_sha256,
+        ttft_p99_ms=row.ttft_p99_ms,
+        itl_ms=row.itl_ms,
+        itl_p99_ms=row.itl_p99_ms,
+        e2e_ms=row.e2e_ms,
+        goodput_rps=row.goodput_rps,
+        gpu=_gpu(row.gpu) if row.gpu else None,
+        client_busy=row.client_busy,
     )
+
+
+def _gpu(data: dict[str, Any]) -> GpuState:
+    return GpuState(**{**data, "reasons": tuple(data["reasons"])})
 
 
 def _effective_data(settings: EffectiveSettings) -> dict[str, Any]:
