@@ -60,12 +60,33 @@ class FakeNvml:
 
 def test_host_with_gpus_is_described():
     nvml = FakeNvml()
-    facts = probe_host(nvml)
+    facts = probe_host(nvml, env={})
     assert [(gpu.uuid, gpu.memory_total, gpu.memory_used, gpu.sm) for gpu in facts.gpus] == [
         ("GPU-0", 1000, 10, 120),
         ("GPU-1", 1000, 11, 120),
     ]
     assert (facts.gpus[0].name, facts.driver, nvml.open) == ("NVIDIA RTX PRO 6000", "580.65.06", 0)
+
+
+@pytest.mark.parametrize(
+    ("visible", "expected"),
+    [
+        ("0,1", ["GPU-0", "GPU-1"]),
+        ("1,0", ["GPU-1", "GPU-0"]),
+        ("1", ["GPU-1"]),
+        ("GPU-1", ["GPU-1"]),
+        (" 0 , GPU-1 ", ["GPU-0", "GPU-1"]),
+        ("", []),
+        ("-1", []),
+        ("1,7,0", ["GPU-1"]),
+        ("1,1", ["GPU-1"]),
+        ("GPU-", []),  # fits both
+        ("NoDevFiles", []),
+    ],
+)
+def test_gpus_hidden_from_cuda_are_not_counted(visible, expected):
+    facts = probe_host(FakeNvml(), env={"CUDA_VISIBLE_DEVICES": visible})
+    assert [gpu.uuid for gpu in facts.gpus] == expected
 
 
 def test_host_without_a_driver_has_no_gpus():
