@@ -11,13 +11,13 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from search.cli.facts import measured_facts
+from search.cli.facts import cluster_facts, measured_facts
 from search.cli.options import DEFAULT_REPORTS, DEFAULT_STORAGE, RunOptions
 from search.cluster import Executor, InlineExecutor
 from search.contracts import Clock, Engine, RealClock, Slot, VirtualClock
 from search.dialects import Dialect, for_release
 from search.errors import HostUnfit, UsageError
-from search.server import installed_release, probe_host, reap_orphans
+from search.server import GpuFacts, installed_release, probe_host, reap_orphans
 from search.space import Space
 from search.storage import StudyKind
 from search.study.fingerprint import fingerprint, study_name
@@ -134,19 +134,22 @@ def _measured(options: RunOptions, spec: StudySpec, raw: tuple[str, ...] | None)
 
     dialect = for_release(spec.engine.release)
     space = spec.space_of(dialect)
+    gpus: tuple[GpuFacts, ...] = ()
+    release = None
     if options.ray_address is None:
         reap_orphans()  # what a crash or a power cut left would look like somebody else's memory
-    gpus = probe_host().gpus
-    release = installed_release(spec.engine.python, env={**os.environ, **spec.engine.env})
-    # On a cluster the GPUs and the interpreter are elsewhere: Ray itself says what is missing there.
-    if options.ray_address is None:
+        gpus = probe_host().gpus
+        release = installed_release(spec.engine.python, env={**os.environ, **spec.engine.env})
         missing = missing_for(spec, gpus=gpus, installed_release=release, default_python=sys.executable)
         if missing:
             instead = command_line(options, simulate=True)
             raise HostUnfit((*missing, f"Without them, on the calibrated cost model: {instead}"))
     prompts = load_prompts(spec.prompt_file, template=spec.measure.prompts.template)
-    facts = measured_facts(
-        spec, prompts_sha256=prompts.sha256, release=release, on_cluster=options.ray_address is not None
+    # On a cluster the GPUs, the interpreter and the weights are elsewhere, so the nodes are asked.
+    facts = (
+        measured_facts(spec, prompts_sha256=prompts.sha256, release=release)
+        if options.ray_address is None
+        else cluster_facts(spec, prompts_sha256=prompts.sha256, address=options.ray_address)
     )
     make = partial(SglangEngine, spec.deployment, dialect, prompts=prompts.search, held_out=prompts.held_out, raw=raw)
 

@@ -1,33 +1,105 @@
-"""What a measured study's fingerprint takes from the machine."""
+"""What a measured study's fingerprint takes from the machine, or from every node of a cluster."""
 
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
 
-from search.server.environment import probe_environment
+from search.errors import HostUnfit
+from search.server import installed_release, probe_host
+from search.server.environment import UNKNOWN, probe_environment
 from search.study.fingerprint import PROBED
+from search.study.preflight import missing_on_node
 from search.study.spec import StudySpec
 
 
-def measured_facts(spec: StudySpec, *, prompts_sha256: str, release: str | None, on_cluster: bool) -> dict[str, str]:
-    """Facts that the study file cannot tell, by the names they have in the fingerprint.
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """What one node says of itself.
+
+    Attributes:
+        missing: What the study needs and the node lacks, one line each.
+        release: Of SGLang in the engine's interpreter; empty without one.
+        environment: By the names of `probe_environment`.
+    """
+
+    missing: tuple[str, ...]
+    release: str
+    environment: Mapping[str, str]
+
+
+def measured_facts(spec: StudySpec, *, prompts_sha256: str, release: str | None) -> dict[str, str]:
+    """Facts of this machine that the study file cannot tell, by the names they have in the fingerprint.
 
     Args:
         spec: The study.
         prompts_sha256: Of the prompts as they are sent.
         release: Of SGLang in the engine's interpreter.
-        on_cluster: The engine runs elsewhere, so this machine has nothing to say about it.
 
     Raises:
         HostUnfit: The engine's interpreter gave no answer.
     """
-    facts = {"measure.prompts.sha256": prompts_sha256, "engine.installed": release or ""}
-    if on_cluster:
-        return facts
-    probed = probe_environment(
-        spec.engine.python,
-        {**os.environ, **spec.engine.env},
-        spec.model.target,
-        spec.model.draft,
-    )
-    return facts | {f"{PROBED}{name}": value for name, value in probed.items()}
+    return _named(prompts_sha256, release or "", _environment(spec))
+
+
+def cluster_facts(spec: StudySpec, *, prompts_sha256: str, address: str) -> dict[str, str]:
+    """As `measured_facts`, from every node of a Ray cluster that could hold a slot.
+
+    Raises:
+        HostUnfit: A node lacks something, such as the weights; or two nodes differ in what a
+            measurement depends on.
+    """
+    from search.cluster import ask_nodes
+
+    nodes = ask_nodes(address, partial(node_facts, spec), gpus_per_slot=spec.model.tp)
+    check_nodes(nodes)
+    release = next((node.release for node in nodes.values()), "")
+    merged = {
+        name: next((node.environment[name] for node in nodes.values() if node.environment[name] != UNKNOWN), UNKNOWN)
+        for name in next((node.environment for node in nodes.values()), {})
+    }
+    return _named(prompts_sha256, release, merged)
+
+
+def node_facts(spec: StudySpec) -> NodeFacts:
+    """The answer of the machine that this runs on."""
+    gpus = probe_host().gpus
+    release = installed_release(spec.engine.python, env={**os.environ, **spec.engine.env})
+    missing = missing_on_node(spec, gpus=gpus, installed_release=release, default_python=sys.executable)
+    return NodeFacts(missing, release or "", {} if missing else _environment(spec))
+
+
+def check_nodes(nodes: Mapping[str, NodeFacts]) -> None:
+    """Refuse a cluster whose nodes lack something or are not alike.
+
+    Raises:
+        HostUnfit: One line for each thing missing, or for each fact that differs.
+    """
+    if missing := [f"Node {name}: {line}" for name, node in nodes.items() for line in node.missing]:
+        raise HostUnfit(tuple(missing))
+    unlike = []
+    for fact in next((node.environment for node in nodes.values()), {}):
+        answers = {name: node.environment[fact] for name, node in nodes.items() if node.environment[fact] != UNKNOWN}
+        if len(set(answers.values())) > 1:
+            told = ", ".join(f"{value} on {name}" for name, value in answers.items())
+            unlike.append(
+                f"Nodes must be alike, since their measurements are compared, but {fact} is {told}. "
+                "Make them equal, or leave a node out of the cluster."
+            )
+    if unlike:
+        raise HostUnfit(tuple(unlike))
+
+
+def _environment(spec: StudySpec) -> dict[str, str]:
+    return probe_environment(spec.engine.python, {**os.environ, **spec.engine.env}, spec.model.target, spec.model.draft)
+
+
+def _named(prompts_sha256: str, release: str, environment: Mapping[str, str]) -> dict[str, str]:
+    return {
+        "measure.prompts.sha256": prompts_sha256,
+        "engine.installed": release,
+        **{f"{PROBED}{name}": value for name, value in environment.items()},
+    }

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 from search.cluster.executor import Executor, InlineExecutor
 
 if TYPE_CHECKING:
+    from search.cluster._nodes import ask_nodes
     from search.cluster._ray import RayExecutor
 
-__all__ = ["Executor", "InlineExecutor", "RayExecutor"]
+__all__ = ["Executor", "InlineExecutor", "RayExecutor", "ask_nodes"]
 
 
 def __getattr__(name: str) -> Any:
@@ -18,4 +19,8 @@ def __getattr__(name: str) -> Any:
         from search.cluster._ray import RayExecutor
 
         return RayExecutor
+    if name == "ask_nodes":
+        from search.cluster._nodes import ask_nodes
+
+        return ask_nodes
     raise AttributeError(name)

@@ -38,16 +38,38 @@ def missing_for(
     )
 
 
-def _gpus(spec: StudySpec, gpus: Sequence[GpuFacts]) -> Iterator[str]:
-    wanted = spec.hardware
+def missing_on_node(
+    spec: StudySpec,
+    *,
+    gpus: Sequence[GpuFacts],
+    installed_release: str | None,
+    default_python: str,
+    exists: Callable[[Path], bool] = Path.exists,
+) -> tuple[str, ...]:
+    """As `missing_for`, for one node of a cluster: it may hold some of the study's slots, at least one.
+
+    Memory in use is not looked at: Ray may have lent a GPU to somebody else, and lends us another.
+    The prompts' file is read by the driver alone.
+    """
+    return (
+        *_gpus(spec, gpus, count=spec.model.tp, look_at_use=False),
+        *_release(spec, installed_release, default_python),
+        *_models(spec, exists),
+    )
+
+
+def _gpus(
+    spec: StudySpec, gpus: Sequence[GpuFacts], *, count: int | None = None, look_at_use: bool = True
+) -> Iterator[str]:
+    wanted, count = spec.hardware, count or spec.hardware.gpus
     fitting = [gpu for gpu in gpus if _is_kind(gpu.name, wanted.kind)]
-    if len(fitting) < wanted.gpus:
+    if len(fitting) < count:
         found = ", ".join(
             f"{sum(gpu.name == name for gpu in gpus)}x {name}" for name in dict.fromkeys(g.name for g in gpus)
         )
-        yield f"GPUs: the study needs {wanted.gpus}x {wanted.kind}, but this machine has {found or 'none'}."
+        yield f"GPUs: the study needs {count}x {wanted.kind}, but this machine has {found or 'none'}."
         return
-    for gpu in fitting[: wanted.gpus]:
+    for gpu in fitting if not look_at_use else fitting[:count]:
         if gpu.sm != wanted.sm:
             yield f"GPU {gpu.uuid}: the study file says `sm: {wanted.sm}`, but this GPU has {gpu.sm}. Correct the file."
         # A tenth less is the same GPU: vendors count in powers of ten, drivers reserve some.
@@ -56,7 +78,7 @@ def _gpus(spec: StudySpec, gpus: Sequence[GpuFacts]) -> Iterator[str]:
                 f"GPU {gpu.uuid}: the study needs {wanted.memory_gib:g} GiB of memory, but this GPU has "
                 f"{gpu.memory_total / _GIB:.0f} GiB."
             )
-        if gpu.memory_used > FREE_MEMORY_SHARE * gpu.memory_total:
+        if look_at_use and gpu.memory_used > FREE_MEMORY_SHARE * gpu.memory_total:
             yield (
                 f"GPU {gpu.uuid}: {gpu.memory_used / _GIB:.1f} GiB of its memory are in use already. End what uses "
                 "it; `nvidia-smi` names the processes."
@@ -89,13 +111,17 @@ def _public(version: str) -> str:
 
 
 def _paths(spec: StudySpec, exists: Callable[[Path], bool]) -> Iterator[str]:
-    for key, value in (("model.target", spec.model.target), ("model.draft", spec.model.draft)):
-        if _is_local(value) and not exists(Path(value).expanduser()):
-            yield f"Model: `{key}` is the path {value}, and nothing is there. Correct it, or pass `--{key[6:].replace('target', 'model')}`."
+    yield from _models(spec, exists)
     if spec.prompt_file is not None and not exists(spec.prompt_file):
         yield f"Prompts: `measure.prompts.file` is {spec.prompt_file}, and nothing is there."
 
 
+def _models(spec: StudySpec, exists: Callable[[Path], bool]) -> Iterator[str]:
+    for key, value in (("model.target", spec.model.target), ("model.draft", spec.model.draft)):
+        if _is_local(value) and not exists(Path(value).expanduser()):
+            yield f"Model: `{key}` is the path {value}, and nothing is there. Correct it, or pass `--{key[6:].replace('target', 'model')}`."
+
+
 def _is_local(model: str) -> bool:
-    """Whether a model is named by a path; a hub id is `owner/name`."""
-    return model.startswith(("/", "./", "../", "~"))
+    """Whether a model is named by a path; a hub id is `owner/name` or a bare name."""
+    return model.startswith(("/", "./", "../", "~")) or model.count("/") > 1

@@ -3,7 +3,7 @@
 import pytest
 
 from search.server.nvml import GpuFacts
-from search.study.preflight import missing_for
+from search.study.preflight import missing_for, missing_on_node
 from search.study.study_file import parse_study
 
 GIB = 2**30
@@ -65,3 +65,36 @@ def test_other_capability_smaller_memory_and_other_release_are_told(missing):
 def test_hub_ids_are_not_looked_for_on_disk(missing, study_text):
     text = study_text.replace("/models/target", "org/target").replace("/models/draft", "org/draft")
     assert missing(text=text, exists=lambda path: False) == ()
+
+
+def test_node_of_a_cluster_needs_the_gpus_of_one_slot_and_the_weights_but_no_prompts(study_text):
+    spec = parse_study(study_text, name="lab.yaml")
+
+    def on_node(gpus, exists=True):
+        return missing_on_node(
+            spec, gpus=gpus, installed_release="0.5.11", default_python="/py", exists=lambda path: exists
+        )
+
+    assert on_node((H200, gpu(1, used=100 * GIB))) == ()
+    (line,) = on_node(())
+    assert line == "GPUs: the study needs 1x H200, but this machine has none."
+    assert [line.split(" is the path ")[0] for line in on_node((H200,), exists=False)] == [
+        "Model: `model.target`",
+        "Model: `model.draft`",
+    ]
+    (line,) = on_node((H200, gpu(1, sm=80)))
+    assert line.startswith("GPU GPU-1: the study file says `sm: 90`, but this GPU has 80.")
+
+
+@pytest.mark.parametrize(
+    ("model", "local"),
+    [("models/lab/target", True), ("./target", True), ("~/target", True), ("owner/name", False), ("gpt2", False)],
+)
+def test_paths_are_told_from_hub_ids(study_text, model, local):
+    text = study_text.replace("/models/target", model)
+    assert model in text
+    spec = parse_study(text, name="lab.yaml")
+    lines = missing_for(
+        spec, gpus=(H200,), installed_release="0.5.11", default_python="/py", exists=lambda path: "draft" in str(path)
+    )
+    assert bool(lines) == local
