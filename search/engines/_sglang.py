@@ -16,7 +16,7 @@ from search.deployment import Deployment
 from search.dialects import Dialect
 from search.engines._sglang_session import DEATH_GRACE_S, RunPhase, SglangSession
 from search.errors import LaunchFailed
-from search.load.target import Prompt
+from search.load.target import Limits, Prompt
 from search.outcomes import Evidence, Reason
 from search.server import (
     BootLimits,
@@ -43,6 +43,7 @@ from search.server import (
     wait_for_free_memory,
     wait_ready,
 )
+from search.server.gpu_watch import GpuWatch
 
 _log = logging.getLogger(__name__)
 
@@ -58,6 +59,7 @@ class SglangEngine:
         clock: Time.
         raw: Words to send exactly, in place of the config's, see `server_command`; what then
             runs is told by `Session.effective`.
+        limits: What a request must keep to count as good.
         run_phase: The client; None for `search.load.run_phase`.
         system: The operating system; None for this machine's.
         patience: How long a stop and a lease may take.
@@ -77,6 +79,7 @@ class SglangEngine:
         held_out: tuple[Prompt, ...] = (),
         clock: Clock | None = None,
         raw: tuple[str, ...] | None = None,
+        limits: Limits | None = None,
         run_phase: RunPhase | None = None,
         system: Os | None = None,
         patience: Patience | None = None,
@@ -88,6 +91,7 @@ class SglangEngine:
         self._prompts = prompts
         self._held_out = held_out
         self._raw = raw
+        self._limits = limits
         self._run_phase = run_phase
         self._os = system or RealOs(clock or RealClock())
         self._patience = patience
@@ -127,9 +131,11 @@ class SglangEngine:
             tag=tag,
             gpu_uuids=slot.gpu_uuids,
             raw=self._raw,
+            folder=paths.root.resolve(),
         )
         paths.root.mkdir(parents=True, exist_ok=True)
         paths.server_log.write_bytes(b"")  # a log is appended to, and must tell of one launch only
+        command.write_files()
         paths.command.write_text(command.script())
         paths.command.chmod(0o700)
         server = Supervisor(
@@ -166,6 +172,8 @@ class SglangEngine:
             run_phase=self._run_phase or _client(),
             aborted=self._abort,
             dump=lambda: self._dump(server, paths),
+            limits=self._limits,
+            watch_gpus=lambda: GpuWatch(slot.gpu_uuids),
         )
 
     def _lease(self, slot: Slot, paths: LaunchPaths, tag: str) -> None:

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import logging
 import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from search.contracts import EffectiveSettings, LaunchPaths, Phase, PhaseResult, SelfClosing, StopReport
 from search.dialects import Dialect
+from search.engines._decode_log import DecodeLog, log_size, read_decode_log
 from search.errors import Interrupted, LoadFailed, UsageError
 from search.load.event_loop import loop_factory
-from search.load.target import Prompt, Target
+from search.load.guards import check_room, times_used
+from search.load.lossless import write_answers
+from search.load.notes import throttled
+from search.load.target import Limits, Prompt, Target
 from search.outcomes import Evidence, Note, Reason
 from search.server import Os, Supervisor, classify
+from search.server.gpu_watch import GpuWatch
+
+_log = logging.getLogger(__name__)
 
 _ABORT_POLL_S = 0.2
 DEATH_GRACE_S = 2.0
@@ -39,7 +47,11 @@ class RunPhase(Protocol):
 
 
 class SglangSession(SelfClosing):
-    """See `Session`. Made by `SglangEngine.launch`."""
+    """See `Session`. Made by `SglangEngine.launch`.
+
+    Beside the client's numbers it tells what only the host sees: the GPUs' clocks and heat, and
+    what the server logged meanwhile.
+    """
 
     def __init__(
         self,
@@ -55,6 +67,8 @@ class SglangSession(SelfClosing):
         run_phase: RunPhase,
         aborted: threading.Event,
         dump: Callable[[], str],
+        limits: Limits | None = None,
+        watch_gpus: Callable[[], GpuWatch] = lambda: GpuWatch(()),
     ) -> None:
         self._server = server
         self._os = system
@@ -67,6 +81,8 @@ class SglangSession(SelfClosing):
         self._run_phase = run_phase
         self._aborted = aborted
         self._dump = dump
+        self._limits = limits
+        self._watch_gpus = watch_gpus
 
     @property
     def effective(self) -> EffectiveSettings:
@@ -85,20 +101,27 @@ class SglangSession(SelfClosing):
             LoadFailed: If the server died, with the cause its log gives, not the broken stream
                 that the client saw.
             Interrupted: `SglangEngine.abort` was called; the server is stopped.
-            UsageError: The phase wants held-out prompts, but the engine has none.
+            UsageError: The phase wants held-out prompts, but the engine has none; or a prompt is
+                longer than this server can hold.
         """
         prompts = self._held_out if phase.held_out else self._prompts
         if not prompts:
             kind = "held-out prompts" if phase.held_out else "prompts"
             raise UsageError(f"A phase at concurrency {phase.concurrency} needs {kind}, but the engine was given none.")
         label = f"c={phase.concurrency}"
+        check_room(prompts, phase, self._room_tokens)
+        if (times := times_used(prompts, phase)) > 1:
+            _log.info(
+                "%s: %d prompts for %d requests, each used up to %d times", label, len(prompts), phase.requests, times
+            )
         if self._aborted.is_set():
             raise Interrupted(f"The phase {label} was not begun, because the engine was interrupted before.")
         if (death := self._death(label)) is not None:
             raise LoadFailed(*self._cause(label, death.exit_code))
+        log_start = log_size(self._server.log_path)
         self._server.measuring()
         try:
-            with asyncio.Runner(loop_factory=loop_factory()) as runner:
+            with self._watch_gpus() as gpus, asyncio.Runner(loop_factory=loop_factory()) as runner:
                 result = runner.run(self._abortable(phase, repeat, prompts, label))
         except LoadFailed as failure:
             raise self._explained(failure, label) from failure
@@ -109,7 +132,12 @@ class SglangSession(SelfClosing):
             raise
         finally:
             self._server.measured()
-        return self._with_notes(result)
+        log = read_decode_log(self._server.log_path, log_start)
+        result = dataclasses.replace(result, gpu=gpus.state)
+        result = dataclasses.replace(result, notes=tuple(dict.fromkeys((*result.notes, *self._notes(result, log)))))
+        if result.outputs:
+            write_answers(self._paths.outputs(phase.concurrency), result)
+        return result
 
     def close(self) -> StopReport:
         """See `Session`."""
@@ -120,6 +148,7 @@ class SglangSession(SelfClosing):
             base_url=self._server.ports.base_url,
             meta_fields=self._dialect.meta_fields,
             num_steps=self._effective.config.num_steps,
+            limits=self._limits,
             death=lambda: self._death(label),
         )
         work = asyncio.ensure_future(self._run_phase(target, prompts, phase, repeat, requests_log=self._paths.requests))
@@ -158,14 +187,28 @@ class SglangSession(SelfClosing):
             return Reason.WORKER_LOST, Evidence("the guardian died before its server", label, code, str(log))
         return classify(log, exit_code=code, phase=label, dialect=self._dialect)
 
-    def _with_notes(self, result: PhaseResult) -> PhaseResult:
+    def _notes(self, result: PhaseResult, log: DecodeLog) -> Iterator[Note]:
         limit = self._effective.max_running_requests
-        if limit is None or limit * self._ranks >= result.concurrency or Note.ADMISSION_LIMITED in result.notes:
-            return result
-        return dataclasses.replace(result, notes=(*result.notes, Note.ADMISSION_LIMITED))
+        if limit is not None and limit * self._ranks < result.concurrency:
+            yield Note.ADMISSION_LIMITED
+        elif self._ranks == 1 and log.admits_less_than(result.concurrency):
+            yield Note.ADMISSION_LIMITED  # the pools ran full, say, whatever limit was told
+        if log.misses_graphs:
+            yield Note.GRAPH_MISS
+        if throttled(result.gpu):
+            yield Note.THROTTLED
 
     @property
     def _ranks(self) -> int:
         """Data-parallel ranks, which share the requests; the limit is per rank."""
-        told = dict(self._effective.details).get("dp_size", "1")
-        return max(1, int(told)) if told.isdecimal() else 1
+        return max(1, self._number("dp_size") or 1)
+
+    @property
+    def _room_tokens(self) -> int | None:
+        """Tokens that one request can have, prompt and answer; None where the server does not tell."""
+        told = [n for n in (self._number("context_length"), self._number("max_total_num_tokens")) if n]
+        return min(told, default=None)
+
+    def _number(self, detail: str) -> int | None:
+        told = dict(self._effective.details).get(detail, "")
+        return int(told) if told.isdecimal() else None

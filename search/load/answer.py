@@ -7,6 +7,7 @@ from typing import Any
 
 from search.dialects import MetaFields
 from search.errors import LoadFailed
+from search.load.output_ids import OutputIds
 from search.load.sse import DONE, count_key, find_count
 from search.load.trace import Trace
 from search.outcomes import Evidence, Reason
@@ -46,6 +47,7 @@ class Answer:
         self._count = 0
         self._text_length = 0
         self._last: bytes | None = None
+        self._ids = OutputIds()
         self._done = False
 
     def add(self, record: bytes, now: float) -> bool:
@@ -67,6 +69,7 @@ class Answer:
         if count == self._count:
             return False
         self._count = count
+        self._ids.see(record, count)
         self._times.append(now)
         self._counts.append(count)
         return True
@@ -84,7 +87,8 @@ class Answer:
                     Reason.CLIENT_NO_OUTPUT, Evidence("a stream ended without a single record", self._phase)
                 )
             raise StreamLost("the stream ended before its first record")
-        meta = self._decode(self._last).get("meta_info")
+        body = self._decode(self._last)
+        meta = body.get("meta_info")
         meta = meta if isinstance(meta, dict) else {}
         reason = meta.get("finish_reason")
         if isinstance(reason, dict) and reason.get("type") == "abort":
@@ -112,6 +116,7 @@ class Answer:
             prompt_tokens=_whole(meta.get("prompt_tokens")),
             cached_tokens=_whole(meta.get("cached_tokens")),
             finish=str(reason.get("type", "")) if isinstance(reason, dict) else "",
+            output_ids=self._ids.finish(body, tokens),
         )
 
     def _add_by_text(self, body: dict[str, Any], now: float) -> bool:

@@ -67,19 +67,17 @@ class Client:
     Attributes:
         session: Open for the length of the phase.
         target: The server.
-        output_tokens: Tokens every request asks for.
         clock: Seconds; the one clock of all times of the phase.
         pulse: Renewed with every token received.
     """
 
     session: aiohttp.ClientSession
     target: Target
-    output_tokens: int
     clock: Callable[[], float]
     pulse: Pulse
 
-    async def generate(self, prompt: Prompt, *, index: int, worker: int, phase: str) -> Trace:
-        """Send one prompt greedily with a fixed output length and follow its stream to the end.
+    async def generate(self, prompt: Prompt, *, tokens: int, index: int, worker: int, phase: str) -> Trace:
+        """Send one prompt greedily, ask for exactly `tokens` tokens, and follow the stream to its end.
 
         Raises:
             LoadFailed: The stream broke, or was an error; the server's death is the cause if it died.
@@ -87,7 +85,7 @@ class Client:
         body = json.dumps(
             {
                 "text": prompt.text,
-                "sampling_params": {"temperature": 0, "max_new_tokens": self.output_tokens, "ignore_eos": True},
+                "sampling_params": {"temperature": 0, "max_new_tokens": tokens, "ignore_eos": True},
                 "stream": True,
             }
         ).encode()

@@ -11,8 +11,10 @@ from pathlib import Path
 from search.contracts import Phase, PhaseResult
 from search.errors import LoadFailed, UsageError
 from search.load.client import Client, Pulse, connections
+from search.load.closed_loop import ClosedLoop, ramp_prompts
 from search.load.event_loop import loop_factory
-from search.load.metrics import summarise
+from search.load.prompts import prompts_sha256
+from search.load.summary import summarise
 from search.load.target import Prompt, Target
 from search.load.trace import Trace
 from search.outcomes import Evidence, Note, Reason
@@ -37,12 +39,17 @@ async def run_phase(
     *,
     requests_log: Path | None = None,
     clock: Callable[[], float] = time.perf_counter,
+    processor: Callable[[], float] = time.thread_time,
 ) -> PhaseResult:
-    """Warm up if the phase says so, flush the radix cache, then measure a closed loop.
+    """Warm up if the phase says so, flush the radix cache, ramp up if staggered, then measure a closed loop.
 
     The first `phase.requests` prompts are measured, in order; fewer prompts are cycled. Warm-up
-    uses the end of the list, so it meets other prompts than the measured ones as long as there
-    are enough. Cancelling closes all connections, on which SGLang aborts the requests.
+    and ramp use the end of the list, so they meet other prompts than the measured ones as long as
+    there are enough. At concurrency 1 nothing can fall into step, and there is no ramp.
+    How many requests a phase needs: `requests` / `concurrency` answers per worker make a steady
+    window as many answers long, one slice of it for each, so four or more, and the doubt falls
+    with the root of their number. More repeats instead of longer phases also meet drifts of the host.
+    Cancelling closes all connections, on which SGLang aborts the requests.
 
     Args:
         prompts: In the study's order, the same for every config.
@@ -50,54 +57,46 @@ async def run_phase(
         requests_log: One JSON line per measured request is appended: times and counts, no text.
             Written for a failed phase too, with the requests that ended before.
         clock: Seconds; never steps back.
+        processor: Seconds of processor time that this thread has used.
 
     Raises:
         LoadFailed: The server broke, hung, refused, or reported impossible numbers.
         UsageError: The phase cannot be measured as asked.
     """
     _check(phase, prompts)
-    traces: list[Trace] = []
-    started = begun = clock()
+    measured = [prompts[i % len(prompts)] for i in range(phase.requests)]
+    label = f"c={phase.concurrency}"
+    started = clock()
     async with connections(phase.concurrency) as session:
-        client = Client(session, target, phase.output_tokens, clock, Pulse(started))
+        client = Client(session, target, clock, Pulse(started))
+        loop = ClosedLoop(client, phase, label)
         try:
             async with asyncio.TaskGroup() as group:
-                watch = group.create_task(_watch(client, started, f"c={phase.concurrency}"))
+                watch = group.create_task(_watch(client, started, label))
                 warm = await _warm_up(client, prompts, phase)
-                await client.flush_cache(f"c={phase.concurrency}")
-                warmup_s = clock() - started
-                measured = [prompts[i % len(prompts)] for i in range(phase.requests)]
-                begun = clock()
-                await _closed_loop(client, measured, phase.concurrency, f"c={phase.concurrency}", traces)
+                await client.flush_cache(label)
+                spent = processor()
+                await loop.run(measured, ramp_prompts(prompts, phase))
+                spent = processor() - spent
                 watch.cancel()
         except BaseExceptionGroup as errors:
             raise _root(errors) from errors
         finally:
-            if requests_log is not None and traces:
-                _write_log(requests_log, traces, phase, repeat, begun)
+            if requests_log is not None and loop.traces:
+                _write_log(requests_log, loop.traces, phase, repeat)
+    begun = min(trace.started for trace in loop.traces)
     return summarise(
-        traces,
+        loop.traces,
         phase,
         repeat,
         num_steps=target.num_steps,
-        warmup_s=warmup_s if phase.warmup_requests else 0.0,
+        ramp=loop.ramp,
+        limits=target.limits,
+        warmup_s=begun - started if phase.warmup_requests or loop.ramp else 0.0,
+        client_s=spent,
+        prompts_sha256=prompts_sha256(measured[: len(prompts)]),
         notes=() if warm else (Note.WARMUP_TAINTED,),
     )
-
-
-async def _closed_loop(
-    client: Client, prompts: Sequence[Prompt], concurrency: int, phase: str, into: list[Trace]
-) -> None:
-    """Keep `concurrency` requests in flight until all prompts were sent; traces go to `into`."""
-    todo = iter(enumerate(prompts))
-
-    async def work(worker: int) -> None:
-        for index, prompt in todo:
-            into.append(await client.generate(prompt, index=index, worker=worker, phase=phase))
-
-    async with asyncio.TaskGroup() as group:
-        for worker in range(concurrency):
-            group.create_task(work(worker))
 
 
 async def _warm_up(client: Client, prompts: Sequence[Prompt], phase: Phase) -> bool:
@@ -113,10 +112,10 @@ async def _warm_up(client: Client, prompts: Sequence[Prompt], phase: Phase) -> b
     before: float | None = None
     for _ in range(phase.warmup_rounds):
         await client.flush_cache("warm-up")
-        traces: list[Trace] = []
-        await _closed_loop(client, chosen, min(phase.concurrency, len(chosen)), "warm-up", traces)
-        took = max(trace.last for trace in traces) - min(trace.started for trace in traces)
-        rate = sum(trace.tokens for trace in traces) / took
+        loop = ClosedLoop(client, phase, "warm-up")
+        await loop.run(chosen)
+        took = max(trace.last for trace in loop.traces) - min(trace.started for trace in loop.traces)
+        rate = sum(trace.tokens for trace in loop.traces) / took
         if before is not None and abs(rate - before) <= _WARM_WITHIN * max(rate, before):
             return True
         before = rate
@@ -160,7 +159,9 @@ def _root(errors: BaseExceptionGroup) -> BaseException:
     return _root(first) if isinstance(first, BaseExceptionGroup) else first
 
 
-def _write_log(path: Path, traces: Sequence[Trace], phase: Phase, repeat: int, begun: float) -> None:
+def _write_log(path: Path, traces: Sequence[Trace], phase: Phase, repeat: int) -> None:
+    """Append one line per measured request; times count from the first of them."""
+    begun = min(trace.started for trace in traces)
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", encoding="utf-8") as log:
         for trace in sorted(traces, key=lambda trace: trace.index):

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterator, Sequence
+import logging
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from search.errors import UsageError
+from search.load.guards import prompt_warnings
 from search.load.target import Prompt
+
+_log = logging.getLogger(__name__)
 
 HOLD_OUT_EVERY = 4
 PLACEHOLDER = "{prompt}"
@@ -46,6 +50,8 @@ def load_prompts(
     path: Path | None = None, *, template: str | None = None, kinds: Collection[str] | None = None
 ) -> PromptSet:
     """Read prompts, apply the template, and split them; equal input gives an equal set.
+
+    What a person should know of them (random tokens, say) is logged as a warning.
 
     Args:
         path: JSON lines (`{"prompt": …}` or `{"text": …}`, with `id` and `kind` if wanted), or
@@ -87,10 +93,12 @@ def load_prompts(
         prompts = [prompt for prompt in prompts if prompt.kind in kinds]
     if not prompts:
         raise UsageError(f"{source}: a prompt file must hold at least one prompt, but got none. Add prompts.")
+    for warning in prompt_warnings(prompts):
+        _log.warning("%s: %s", source, warning)
     if template is not None:
         prompts = [Prompt(p.prompt_id, p.kind, template.replace(PLACEHOLDER, p.text)) for p in prompts]
     search, held_out = _split(prompts)
-    return PromptSet(search, held_out, _sha256(prompts), skipped)
+    return PromptSet(search, held_out, prompts_sha256(prompts), skipped)
 
 
 def _read(path: Path | None) -> str:
@@ -192,7 +200,8 @@ def _split(prompts: Sequence[Prompt]) -> tuple[tuple[Prompt, ...], tuple[Prompt,
     return tuple(search), tuple(held_out)
 
 
-def _sha256(prompts: Sequence[Prompt]) -> str:
+def prompts_sha256(prompts: Iterable[Prompt]) -> str:
+    """Over ids, kinds and texts as sent, in order."""
     digest = hashlib.sha256()
     for prompt in prompts:
         digest.update(json.dumps([prompt.prompt_id, prompt.kind, prompt.text]).encode() + b"\n")

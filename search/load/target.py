@@ -14,6 +14,14 @@ def _always_alive() -> Evidence | None:
 
 
 @dataclass(frozen=True, slots=True)
+class Limits:
+    """What a request must keep to count as good; None for no limit. Milliseconds."""
+
+    ttft_ms: float | None = None
+    tpot_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Target:
     """A ready server, seen from the client.
 
@@ -24,6 +32,7 @@ class Target:
             `num_steps + 1` is impossible and voids the phase.
         silence_s: Longest time without a new token anywhere while requests are open.
         phase_timeout_s: Longest time of one phase, warm-up included.
+        limits: For goodput; None where nobody asked for it.
         death: Asked once a second; evidence when the server process has died, else None.
     """
 
@@ -32,6 +41,7 @@ class Target:
     num_steps: int | None = None
     silence_s: float = 120.0
     phase_timeout_s: float = 3600.0
+    limits: Limits | None = None
     death: Callable[[], Evidence | None] = _always_alive
 
 

@@ -22,6 +22,7 @@ class Trace:
         prompt_tokens: Tokens of the prompt; None where not told.
         cached_tokens: Prompt tokens served from the radix cache; None where not told.
         finish: Type of the finish reason, such as `length`; empty where not told.
+        output_ids: Token ids of the answer; empty where not told.
     """
 
     index: int
@@ -36,6 +37,7 @@ class Trace:
     prompt_tokens: int | None = None
     cached_tokens: int | None = None
     finish: str = ""
+    output_ids: tuple[int, ...] = ()
 
     @property
     def first(self) -> float:

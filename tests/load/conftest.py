@@ -15,9 +15,18 @@ from search.load import Target
 DONE = b"data: [DONE]\n\n"
 
 
-def record(tokens: int | None, *, text: str | None = None, finish: str | None = None, **meta: object) -> bytes:
+def record(
+    tokens: int | None,
+    *,
+    text: str | None = None,
+    finish: str | None = None,
+    ids: list[int] | None = None,
+    **meta: object,
+) -> bytes:
     """One line of SGLang's stream, all text so far included, escapes as orjson writes them."""
     body = {"text": "ab " * (tokens or 0) if text is None else text, "meta_info": {"id": "r", **meta}}
+    if ids is not None:
+        body["output_ids"] = ids
     body["meta_info"]["finish_reason"] = {"type": finish} if finish else None
     if tokens is not None:
         body["meta_info"]["completion_tokens"] = tokens

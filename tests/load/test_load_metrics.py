@@ -4,7 +4,9 @@ from hypothesis import strategies as st
 
 from search.contracts import Phase
 from search.errors import LoadFailed
-from search.load.metrics import Window, accept_length, steady_window, summarise, window_rates
+from search.load.metrics import accept_length
+from search.load.steady import Window, slice_count, steady_window, window_rates
+from search.load.summary import summarise
 from search.load.trace import Trace
 from search.outcomes import Note
 
@@ -53,12 +55,41 @@ def test_steady_window_does_not_exist_when_one_was_idle_first():
 def test_window_rates_leave_out_tokens_before_and_after():
     one = trace(0, times=(0.5, 1.0, 1.5, 5.0, 11.0, 12.0), counts=(1, 2, 4, 7, 11, 16))
     # Slices of 1 s over (1, 11]: 2 tokens at 1.5, 3 at 5.0, 4 at 11.0.
-    assert window_rates([one], Window(1.0, 11.0)) == pytest.approx((2, 0, 0, 3, 0, 0, 0, 0, 0, 4))
+    assert window_rates([one], Window(1.0, 11.0), 10) == pytest.approx((2, 0, 0, 3, 0, 0, 0, 0, 0, 4))
 
 
-def test_long_window_is_cut_into_seconds():
-    one = trace(0, times=(0.0, 0.5, 24.0), counts=(1, 3, 10))
-    assert window_rates([one], Window(0.0, 24.0)) == pytest.approx((2, *[0] * 22, 7))
+@pytest.mark.parametrize(
+    ("answer_s", "window_s", "slices"),
+    [(3.0, 24.0, 8), (0.2, 24.0, 24), (3.0, 9.0, 4), (0.2, 0.8, 4)],
+    ids=["an answer long", "no shorter than a second", "at least four", "of a short phase too"],
+)
+def test_slices_are_as_long_as_an_answer(answer_s, window_s, slices):
+    answers = [trace(i, started=i, times=(i + 0.1, i + answer_s)) for i in range(3)]
+    assert slice_count(Window(5.0, 5.0 + window_s), answers) == slices
+
+
+def burst(concurrency, answers, prefill_s, step_s, tokens):
+    """A closed loop of a server that prefills alone and decodes all together, started at once."""
+    traces, now = [], 0.0
+    for n in range(answers):
+        started, times = now, []
+        now += prefill_s * concurrency
+        for _ in range(tokens):
+            now += step_s
+            times.append(now)
+        counts = tuple(range(1, tokens + 1))
+        traces += [trace(n * concurrency + w, w, started, tuple(times), counts) for w in range(concurrency)]
+    return traces
+
+
+def test_slices_do_not_take_bursts_of_prefills_for_doubt():
+    # 2 s of prefills in a burst, then 2 s of decoding, six times: slices of a second would hold 0 or 1,000 tokens.
+    traces = burst(concurrency=100, answers=6, prefill_s=0.02, step_s=0.1, tokens=20)
+    window = steady_window(traces)
+    rates = window_rates(traces, window, slice_count(window, traces))
+    assert len(rates) == 5
+    assert max(rates) / min(rates) < 1.3
+    assert min(window_rates(traces, window, 20)) == 0
 
 
 @given(phases())
@@ -72,8 +103,8 @@ def test_mean_of_the_slices_is_the_rate_of_the_window(traces):
         for at, count, before in zip(one.times, one.counts, (0, *one.counts), strict=False)
         if window.start < at <= window.end
     )
-    rates = window_rates(traces, window)
-    assert len(rates) >= 10
+    rates = window_rates(traces, window, slice_count(window, traces))
+    assert len(rates) >= 4
     assert sum(rates) / len(rates) == pytest.approx(inside / (window.end - window.start))
 
 

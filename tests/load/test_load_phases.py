@@ -7,7 +7,7 @@ from conftest import DONE, record, until
 from search.contracts import Phase
 from search.dialects import MetaFields
 from search.errors import LoadFailed, UsageError
-from search.load import Prompt, measure, run_phase
+from search.load import Limits, Prompt, measure, run_phase
 from search.outcomes import Evidence, Note, Reason
 
 PROMPTS = [Prompt(f"p{i}", "chat", f"question {i}") for i in range(8)]
@@ -56,7 +56,7 @@ async def test_times_of_a_scripted_stream_come_out_exactly(server):
     assert result.tpot_ms == pytest.approx(500)  # 2 s for the four tokens after the first
     assert result.output_tps == pytest.approx(2.0)
     assert result.whole_run_tps == pytest.approx(2.0)  # 5 tokens in 2.5 s
-    assert result.window_tps == pytest.approx([0, 0, 10, 0, 0, 0, 0, 0, 0, 10])
+    assert result.window_tps == pytest.approx([4, 0, 0, 4])  # (0.5, 2.5] s in four slices
     assert (result.output_tokens, result.requests, result.duration_s) == (5, 1, 2.5)
     assert (result.accept_length, result.accept_histogram, result.notes) == (None, (), ())
 
@@ -76,13 +76,13 @@ async def test_record_cut_inside_a_character_counts_when_it_is_whole(server):
         whole = record(3, text="日本🙂")
         cut = whole.index("🙂".encode()) + 2
         await stream.at(0.2, whole[:cut])
-        await stream.at(0.4, whole[cut:] + record(4, text="日本🙂!"))
+        await stream.at(0.35, whole[cut:] + record(4, text="日本🙂!"))
         await stream.at(0.5, record(5, text="日本🙂!?", finish="length") + DONE)
 
     server.script = script
     result = await run(server)
-    # (0.1, 0.5] in ten slices of 40 ms: tokens 2 to 4 at 0.4 s, token 5 at 0.5 s.
-    assert result.window_tps == pytest.approx([0, 0, 0, 0, 0, 0, 0, 75, 0, 25])
+    # (0.1, 0.5] in four slices of 100 ms: tokens 2 to 4 at 0.35 s, token 5 at 0.5 s.
+    assert result.window_tps == pytest.approx([0, 0, 30, 10])
 
 
 async def test_last_record_that_repeats_the_count_moves_no_time(server):
@@ -123,13 +123,186 @@ async def test_counters_of_all_requests_make_accept_length_and_histogram(server)
     assert (result.repeat, result.notes) == (2, ())
 
 
+@pytest.mark.parametrize(
+    ("ids", "outputs"),
+    [
+        (([7], [7, 8, 9], [7, 8, 9, 4, 4]), ((7, 8, 9, 4, 4),)),
+        (([7], [8, 9], [4, 4]), ((7, 8, 9, 4, 4),)),
+        ((None, None, None), ()),
+        (([7], [8, 9], [4]), ()),
+        ((None, None, [7, 8, 9, 4, 4]), ((7, 8, 9, 4, 4),)),
+        (([7], [7, 8, 9], ["7"]), ()),
+    ],
+    ids=["all so far", "new ones only", "untold", "not as many as counted", "at the end only", "no ids"],
+)
+async def test_token_ids_of_answers_are_kept_where_the_stream_tells_them(server, ids, outputs):
+    async def script(stream):
+        await stream.write(record(1, ids=ids[0]))
+        await asyncio.sleep(0.005)
+        await stream.write(record(3, ids=ids[1]) + record(5, ids=ids[2], finish="length") + DONE)
+
+    server.script = script
+    assert (await run_phase(server.target(), PROMPTS, ONE, 1)).outputs == outputs
+
+
+async def test_latencies_of_a_scripted_phase_come_out_exactly(server):
+    async def script(stream):
+        base = 10.0 * stream.number
+        await stream.at(base + (1.0, 3.0)[stream.number], record(1))
+        await stream.at(base + 5.0, record(2) + record(4))
+        await stream.at(base + 6.0, record(5, finish="length") + DONE)
+        server.clock.now = 110.0  # the second request is sent at 10 s
+
+    server.script = script
+    limits = Limits(ttft_ms=2000)
+    result = await run(server, Phase(concurrency=1, requests=2, output_tokens=5), limits=limits)
+    assert (result.ttft_ms, result.ttft_p99_ms) == pytest.approx((2000, 2980))
+    assert (result.e2e_ms, result.tpot_ms) == pytest.approx((6000, (5000 + 3000) / 2 / 4))
+    assert (result.itl_ms, result.itl_p99_ms) == pytest.approx((8000 / 6, 3900))  # 4, 0, 1 and 2, 0, 1 s
+    assert result.goodput_rps == pytest.approx(1 / 15)  # one of two in time, window (1, 16] s
+
+
+@pytest.mark.parametrize(
+    ("limits", "good"),
+    [
+        (None, None),
+        (Limits(), 0.5),
+        (Limits(ttft_ms=500), 0.5),
+        (Limits(ttft_ms=499), 0.0),
+        (Limits(tpot_ms=500), 0.5),
+        (Limits(ttft_ms=900, tpot_ms=499), 0.0),
+    ],
+)
+async def test_goodput_counts_requests_within_every_limit(server, limits, good):
+    async def script(stream):
+        await stream.at(0.5, record(1))
+        await stream.at(2.5, record(5, finish="length") + DONE)
+
+    server.script = script
+    assert (await run(server, limits=limits)).goodput_rps == good
+
+
+async def test_hash_of_the_prompts_is_of_those_measured_in_order(server):
+    server.script = steady
+    two = Phase(concurrency=1, requests=2, output_tokens=5)
+    hashes = [
+        (await run_phase(server.target(), prompts, two, 1)).prompts_sha256
+        for prompts in (PROMPTS, PROMPTS[:2], PROMPTS[1:], PROMPTS[1::-1])
+    ]
+    assert hashes[0] == hashes[1]
+    assert len(set(hashes)) == 3
+
+
+async def test_busy_share_of_the_client_is_its_processor_time_per_run(server):
+    async def script(stream):
+        await stream.at(0.5, record(1))
+        await stream.at(2.0, record(5, finish="length") + DONE)
+
+    server.script = script
+    spent = iter((7.0, 8.0))
+    result = await run_phase(server.target(), PROMPTS, ONE, 1, clock=server.clock, processor=lambda: next(spent))
+    assert result.client_busy == pytest.approx(0.5)
+
+
 async def test_loop_is_closed_and_prompts_are_cycled_in_order(server):
     server.script = steady
-    phase = Phase(concurrency=3, requests=9, output_tokens=4)
+    phase = Phase(concurrency=3, requests=9, output_tokens=4, staggered=False)
     result = await run_phase(server.target(), PROMPTS[:4], phase, 1)
     assert server.most_open == 3
     assert sorted(body["text"] for body in server.asked) == sorted(f"question {i % 4}" for i in range(9))
     assert (result.requests, result.output_tokens, len(result.prompt_tpot_ms)) == (9, 36, 9)
+
+
+async def test_staggered_phase_begins_with_one_shorter_answer_per_worker_from_the_end_of_the_prompts(server):
+    server.script = steady
+    phase = Phase(concurrency=3, requests=4, output_tokens=6)
+    result = await run_phase(server.target(), PROMPTS, phase, 1)
+    asked = [(body["text"], body["sampling_params"]["max_new_tokens"]) for body in server.asked]
+    assert sorted(asked[:3]) == [("question 5", 2), ("question 6", 4), ("question 7", 6)]
+    assert sorted(asked[3:]) == [(f"question {i}", 6) for i in range(4)]
+    assert server.most_open == 3
+    assert (result.requests, result.output_tokens, len(result.prompt_tpot_ms)) == (4, 24, 4)
+    assert result.prompt_ids == ("p0", "p1", "p2", "p3")
+    assert result.warmup_s > 0
+
+
+async def test_ramp_answers_of_one_token_are_no_failure(server):
+    server.script = steady
+    phase = Phase(concurrency=4, requests=8, output_tokens=3)
+    assert (await run_phase(server.target(), PROMPTS, phase, 1)).requests == 8
+    assert sorted(body["sampling_params"]["max_new_tokens"] for body in server.asked[:4]) == [1, 2, 3, 3]
+
+
+async def test_ramp_that_meets_a_dying_server_fails_as_any_request(server, monkeypatch):
+    monkeypatch.setattr("search.load.client._DEATH_GRACE_S", 0.1)
+
+    async def script(stream):
+        if stream.tokens == 3:
+            stream.cut()
+        await steady(stream)
+
+    server.script = script
+    failed = await failure(server, Phase(concurrency=2, requests=2, output_tokens=6))
+    assert (failed.reason, failed.evidence.phase) == (Reason.SERVER_CRASH_LOAD, "c=2")
+
+
+async def test_wall_clock_that_steps_back_moves_no_number(server, monkeypatch):
+    async def script(stream):
+        await stream.write(record(1))
+        monkeypatch.setattr("time.time", lambda: 0.0)
+        await asyncio.sleep(0.01)
+        await stream.write(record(5, finish="length") + DONE)
+
+    server.script = script
+    result = await run_phase(server.target(), PROMPTS, ONE, 1)
+    assert 0 < result.duration_s < 60
+    assert result.tpot_ms > 0
+
+
+async def test_ramp_counts_in_the_rate_and_nowhere_else(server):
+    async def script(stream):
+        # Worker 0 has 2 of 4 tokens to ramp up with, worker 1 all 4; a token every second for both.
+        match stream.number:
+            case 0:
+                await stream.at(1.0, record(1))
+                await until(lambda: server.step == 1)
+                await stream.at(2.0, record(2, finish="length") + DONE)
+            case 1:
+                await until(lambda: server.clock.now == 101.0)
+                await stream.at(1.0, record(1))
+                server.step = 1
+                await until(lambda: len(server.asked) == 3)
+                await stream.at(3.0, record(2))
+                server.step = 2
+                await until(lambda: server.step == 3)
+                await stream.at(5.0, record(4, finish="length") + DONE)
+            case 2:
+                await until(lambda: server.step == 2)
+                await stream.at(4.0, record(1))
+                server.step = 3
+                await until(lambda: len(server.asked) == 4)
+                await stream.at(6.0, record(4, finish="length") + DONE)
+                server.step = 4
+            case 3:
+                await until(lambda: server.step == 4)
+                await stream.at(7.0, record(1))
+                await stream.at(9.0, record(4, finish="length") + DONE)
+
+    server.script, server.step = script, 0
+    result = await run(server, Phase(concurrency=2, requests=2, output_tokens=4))
+    # Window (1, 6] s: one token at 2, one at 3, one at 4, two at 5, three at 6; the run is 2 to 9 s.
+    assert result.output_tps == pytest.approx(8 / 5)
+    assert result.window_tps == pytest.approx([0.8, 0.8, 0.8, 4.0])
+    assert (result.duration_s, result.whole_run_tps) == pytest.approx((7.0, 8 / 7))
+    assert (result.ttft_ms, result.tpot_ms, result.e2e_ms) == pytest.approx((2000, 2000 / 3, 4000))
+    assert result.warmup_s == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("phase", [ONE, Phase(concurrency=2, requests=2, output_tokens=5, staggered=False)])
+async def test_no_ramp_at_concurrency_1_or_when_not_asked_for(server, phase):
+    server.script = steady
+    await run_phase(server.target(), PROMPTS, phase, 1)
+    assert len(server.asked) == phase.requests
 
 
 async def test_warm_up_uses_the_last_prompts_until_two_rounds_agree(server):
@@ -411,7 +584,7 @@ async def test_workers_that_are_never_all_busy_void_the_phase(server):
         await steady(stream)
 
     server.script = script
-    failed = await failure(server, Phase(concurrency=2, requests=2, output_tokens=3))
+    failed = await failure(server, Phase(concurrency=2, requests=2, output_tokens=3, staggered=False))
     assert failed.reason is Reason.METRIC_INVALID
     assert "must be busy at once" in failed.evidence.root_line
 

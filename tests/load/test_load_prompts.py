@@ -1,10 +1,13 @@
 import json
+import runpy
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import search.load
 from search.errors import UsageError
 from search.load import load_prompts
 
@@ -18,11 +21,20 @@ def write(tmp_path, *lines, name="prompts.jsonl"):
 def test_shipped_set_is_large_mixed_and_distinct():
     shipped = load_prompts()
     everything = shipped.search + shipped.held_out
-    assert len(everything) >= 160
+    assert len(everything) == 447
     assert len({prompt.text for prompt in everything}) == len(everything)
-    assert Counter(prompt.kind for prompt in shipped.held_out) == {"chat": 11, "code": 11, "maths": 11, "long": 8}
+    kinds = {"chat": 28, "code": 28, "maths": 28, "summary": 13, "long": 13}
+    assert Counter(prompt.kind for prompt in shipped.held_out) == kinds
     assert {prompt.kind for prompt in shipped.search[:4]} == {"chat", "code", "maths", "long"}
+    assert {prompt.kind for prompt in shipped.search[-4:]} <= {"chat", "code", "maths", "summary", "long"}
     assert not {p.prompt_id for p in shipped.search} & {p.prompt_id for p in shipped.held_out}
+
+
+def test_generated_prompts_are_what_their_script_makes():
+    data = Path(search.load.__file__).parent / "data"
+    lines = (data / "prompts.jsonl").read_text()
+    make = runpy.run_path(str(data / "make_prompts.py"))
+    assert make["complete"](lines) == lines
 
 
 def test_equal_input_gives_an_equal_set_and_the_hash_covers_the_template():
