@@ -151,7 +151,15 @@ def _measured(options: RunOptions, spec: StudySpec, raw: tuple[str, ...] | None)
         if options.ray_address is None
         else cluster_facts(spec, prompts_sha256=prompts.sha256, address=options.ray_address)
     )
-    make = partial(SglangEngine, spec.deployment, dialect, prompts=prompts.search, held_out=prompts.held_out, raw=raw)
+    make = partial(
+        SglangEngine,
+        spec.deployment,
+        dialect,
+        prompts=prompts.search,
+        held_out=prompts.held_out,
+        raw=raw,
+        limits=spec.measure.limits.load_limits,
+    )
 
     def open_executor() -> Executor:
         if options.executor == "inline":

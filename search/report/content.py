@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cached_property
 
 from search.config import CORE_KNOBS, KnobValue, SpecConfig
-from search.report.words import KIND_LABELS, percent
+from search.load import Estimate
+from search.report.words import KIND_LABELS, gain_bounds, percent
 from search.space import SpaceSummary
 from search.storage import LaunchRecord, StudyRecord
 from search.study.judgement import ConfigResult, Judgement, LoadWinner
 from search.study.spec import StudySpec
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ReportContent:
     """One study, ready to be written down.
 
@@ -99,12 +101,24 @@ class ReportContent:
             return ""
         if result.config == winner.baseline:
             return "best baseline"
-        return f"{percent(gain)} against {winner.baseline.config_id}"
+        return f"{percent(gain)}{gain_bounds(result.gains.get(concurrency))} against {winner.baseline.config_id}"
 
     def score(self, config: SpecConfig) -> float | None:
         """The score of a config, None when it was not measured at both objectives."""
-        scores = (result.score for result in self.judgement.results if result.config == config)
-        return next(scores, None)
+        return self._scores.get(config)
+
+    def score_doubt(self, config: SpecConfig) -> Estimate | None:
+        """The score with its interval, see `score`."""
+        return self._score_doubts.get(config)
+
+    @cached_property
+    def _score_doubts(self) -> dict[SpecConfig, Estimate | None]:
+        return {result.config: result.score_doubt for result in self.judgement.results}
+
+    @cached_property
+    def _scores(self) -> dict[SpecConfig, float]:
+        """Every row of `trials.csv` asks: a search through all results would cost their square."""
+        return {result.config: result.score for result in self.judgement.results}
 
 
 def knob_values(config: SpecConfig, names: tuple[str, ...]) -> dict[str, KnobValue | None]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 from search.config import SpecConfig
+from search.load import Estimate
 from search.report.content import ReportContent
-from search.report.words import number, percent
+from search.report.words import bounds, gain_bounds, number, percent
 from search.study.judgement import ConfigResult, LoadResult
 
 if TYPE_CHECKING:
@@ -76,6 +78,7 @@ def by_load(content: ReportContent) -> str:
             x=loads, y=gains, mode="lines+markers", name=name,
             line={"color": colour, "width": 2, "dash": dash},
             marker={"symbol": symbol, "size": 8},
+            error_y=_gain_doubt([result.gains.get(load) for load in loads], colour),
             text=[_load_text(content, result, load) for load in loads],
             hovertemplate=f"{name}<br>%{{text}}<extra></extra>",
         )  # fmt: skip
@@ -165,8 +168,18 @@ def _add_baseline_lines(figure: go.Figure, content: ReportContent) -> None:
 
 def _doubt(loads: list[LoadResult], colour: str) -> dict[str, Any]:
     """Error bars; a value without a known doubt has none, which is not a doubt of zero."""
-    above = [None if load.rate.hi is None else load.rate.hi - load.rate.value for load in loads]
-    below = [None if load.rate.lo is None else load.rate.value - load.rate.lo for load in loads]
+    return _error_bars([load.rate for load in loads], colour)
+
+
+def _gain_doubt(ratios: Sequence[Estimate | None], colour: str) -> dict[str, Any]:
+    """The same for gains in percent."""
+    nothing = Estimate(1.0)
+    return _error_bars([ratio or nothing for ratio in ratios], colour, scale=100)
+
+
+def _error_bars(estimates: Sequence[Estimate], colour: str, *, scale: float = 1) -> dict[str, Any]:
+    above = [None if one.hi is None else scale * (one.hi - one.value) for one in estimates]
+    below = [None if one.lo is None else scale * (one.value - one.lo) for one in estimates]
     return {
         "type": "data", "symmetric": False, "array": above, "arrayminus": below,
         "color": colour, "thickness": 1, "width": 3,
@@ -183,11 +196,11 @@ def _hover(content: ReportContent, result: ConfigResult) -> str:
 
 def _load_text(content: ReportContent, result: ConfigResult, concurrency: int) -> str:
     load, gain = result.loads[concurrency], content.gain(result, concurrency)
-    text = f"C={concurrency}: {number(load.rate.value)} tok/s"
+    text = f"C={concurrency}: {number(load.rate.value)}{bounds(load.rate)} tok/s"
     if gain is not None:
-        text += f" ({percent(gain)})"
+        text += f" ({percent(gain)}{gain_bounds(result.gains.get(concurrency))})"
     if load.accept_length is not None:
-        text += f", accept {load.accept_length:.2f}"
+        text += f", accept {load.accept_length:.2f}{bounds(load.accept)}"
     return text + (", extrapolated" if load.extrapolated else "")
 
 

@@ -8,10 +8,13 @@ from statistics import fmean
 from typing import TYPE_CHECKING, TypeAlias
 
 from search.contracts import PhaseResult
+from search.load import Estimate
 from search.report.content import ReportContent, knob_values
 from search.report.scripts import one_line_command
+from search.report.words import lossless_words
 from search.storage import LaunchRecord
 from search.study.judgement import ConfigResult
+from search.study.results import launch_load
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,6 +45,8 @@ def front_columns(content: ReportContent) -> list[str]:
         *(f"{low}_tpot_ms", f"{low}_tpot_ms_lo", f"{low}_tpot_ms_hi", f"{low}_output_tps"),
         *(f"{high}_output_tps", f"{high}_output_tps_lo", f"{high}_output_tps_hi"),
         *(f"accept_{low}", f"accept_{high}", "score", "launches", "confirmed", "notes", "launch_command"),
+        *_doubt_columns(content, rates=False),
+        *("score_lo", "score_hi", "lossless"),
     ]
 
 
@@ -52,7 +57,16 @@ def trial_columns(content: ReportContent) -> list[str]:
         *("launch", "stage", "config_id", *content.knobs, "outcome", "reason", "blame", "notes"),
         *(f"{low}_tpot_ms", f"{high}_output_tps", f"accept_{low}", f"accept_{high}"),
         *("score", "boot_s", "duration_s", "why"),
+        *_doubt_columns(content, rates=True),
+        *("score_lo", "score_hi", "lossless"),
     ]
+
+
+def _doubt_columns(content: ReportContent, *, rates: bool) -> list[str]:
+    """Ends of the intervals that have no column of their own before; appended, so that old readers still read."""
+    low, high = f"c{content.latency_load}", f"c{content.throughput_load}"
+    values = [f"{low}_tpot_ms", f"{high}_output_tps"] if rates else [f"{low}_output_tps"]
+    return [f"{name}_{end}" for name in (*values, f"accept_{low}", f"accept_{high}") for end in ("lo", "hi")]
 
 
 def front_frame(content: ReportContent) -> pd.DataFrame:
@@ -94,12 +108,18 @@ def _front_row(content: ReportContent, rank: int, result: ConfigResult) -> dict[
         "confirmed": result.confirmed,
         "notes": " ".join(result.notes),
         "launch_command": one_line_command(content.commands.get(config_id, "")),
+        **_ends(f"{low}_output_tps", at_low.rate, 3),
+        **_ends(f"accept_{low}", at_low.accept, 3),
+        **_ends(f"accept_{high}", at_high.accept, 3),
+        **_ends("score", result.score_doubt, 4),
+        "lossless": lossless_words(result.lossless),
     }
 
 
 def _trial_row(content: ReportContent, launch: LaunchRecord) -> dict[str, Cell]:
     low, high = content.latency_load, content.throughput_load
     at_low, at_high = launch.repeats(low), launch.repeats(high)
+    told_low, told_high = launch_load(launch, low), launch_load(launch, high)
     return {
         "launch": launch.number,
         "stage": launch.stage,
@@ -116,8 +136,26 @@ def _trial_row(content: ReportContent, launch: LaunchRecord) -> dict[str, Cell]:
         "score": _rounded(content.score(launch.config) if launch.phases else None, 4),
         "boot_s": _rounded(launch.boot_s, 1),
         "duration_s": _rounded(launch.duration_s, 1),
-        "why": launch.why,
+        "why": _why(launch),
+        **_ends(f"c{low}_tpot_ms", told_low.tpot_ms if told_low else None, 4),
+        **_ends(f"c{high}_output_tps", told_high.rate if told_high else None, 3),
+        **_ends(f"accept_c{low}", told_low.accept if told_low else None, 3),
+        **_ends(f"accept_c{high}", told_high.accept if told_high else None, 3),
+        **_ends("score", content.score_doubt(launch.config) if launch.phases else None, 4),
+        "lossless": lossless_words(launch.lossless),
     }
+
+
+def _why(launch: LaunchRecord) -> str:
+    """Why it was launched; of one that was ended early, why that too."""
+    if launch.reason is None and launch.evidence is not None:
+        return f"{launch.why}; ended early: {launch.evidence.root_line}"
+    return launch.why
+
+
+def _ends(name: str, estimate: Estimate | None, digits: int) -> dict[str, Cell]:
+    lo, hi = (estimate.lo, estimate.hi) if estimate else (None, None)
+    return {f"{name}_lo": _rounded(lo, digits), f"{name}_hi": _rounded(hi, digits)}
 
 
 def _mean_accept(phases: Sequence[PhaseResult]) -> float | None:

@@ -42,6 +42,8 @@ def launched_line(launch: LaunchRecord, judgement: Judgement, *, of: int | None 
         log = launch.evidence.log_path if launch.evidence else ""
         parts = [head, f"{launch.outcome or ''} {launch.reason}".strip()]
         return "  ".join([*parts, *([one_line(line)] if line else []), *([f"see {log}"] if log else [])])
+    if launch.evidence is not None:
+        return "  ".join([head, f"{launch.outcome or ''}", one_line(launch.evidence.root_line), *launch.notes])
     loads = sorted({phase.concurrency for phase in launch.phases})
     rates = [_rate(launch, load, judgement) for load in loads]
     accepts = [_accept(launch, load) for load in loads]

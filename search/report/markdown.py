@@ -7,7 +7,20 @@ from collections.abc import Iterable, Sequence
 
 from search.report.content import ReportContent
 from search.report.scripts import script_names
-from search.report.words import KIND_SENTENCES, counted, duration, number, one_line, percent, role_words, score_words
+from search.report.words import (
+    KIND_SENTENCES,
+    bounds,
+    counted,
+    duration,
+    gain_bounds,
+    lossless_words,
+    number,
+    one_line,
+    percent,
+    role_words,
+    score_bounds,
+    score_words,
+)
 from search.study.judgement import ConfigResult
 
 
@@ -35,6 +48,8 @@ def summary(content: ReportContent) -> str:
             f"- **{_text(answer.name)}: {answer.verdict}.** {_text(answer.text)}" for answer in judgement.answers
         )
         parts += ["## Questions", "\n".join(verdicts)]
+    if judgement.remarks:
+        parts += ["## Remarks", "\n".join(f"- {_text(line)}" for line in judgement.remarks)]
     if judgement.failures:
         rows = (
             (str(failure.launch), failure.config.config_id, failure.reason, failure.blame, failure.root_line)
@@ -52,15 +67,20 @@ def summary(content: ReportContent) -> str:
 
 def front_table(content: ReportContent, results: Iterable[ConfigResult]) -> str:
     """Configs with their rate and gain at every load, as a Markdown table."""
-    headers = ["config", *(f"C={load} tok/s" for load in content.loads), "score"]
+    headers = ["config", *(f"C={load} tok/s" for load in content.loads), "score", "outputs"]
     rows = []
     for result in results:
         cells = [result.config.config_id]
         for load in content.loads:
             at, gain = result.loads.get(load), content.gain(result, load)
-            told = f" ({percent(gain)})" if gain is not None and content.is_compared(result.config, load) else ""
-            cells.append(number(at.rate.value if at else None) + told)
-        rows.append((*cells, score_words(result.score)))
+            told = (
+                f" ({percent(gain)}{gain_bounds(result.gains.get(load))})"
+                if gain is not None and content.is_compared(result.config, load)
+                else ""
+            )
+            cells.append(number(at.rate.value if at else None) + bounds(at.rate if at else None) + told)
+        score = score_words(result.score) + score_bounds(result.score_doubt)
+        rows.append((*cells, score, lossless_words(result.lossless) or "-"))
     return _table(headers, rows)
 
 

@@ -56,6 +56,11 @@ def gain_span(gain: float | None) -> str:
     return f'<span class="gain {kind}">{percent(gain)}</span>'
 
 
+def doubt_span(words: str) -> str:
+    """An interval beside its value, in small; nothing for nothing."""
+    return f'<span class="doubt">{escape(words)}</span>' if words else ""
+
+
 def config_code(config: SpecConfig) -> str:
     """A config id."""
     return f"<code>{escape(config.config_id)}</code>"

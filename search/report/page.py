@@ -7,7 +7,18 @@ from importlib import resources
 
 from search.report import figures
 from search.report.content import ReportContent
-from search.report.sections import answers, configs, failures, left_out, picks, provenance, questions, setting
+from search.report.sections import (
+    answers,
+    configs,
+    failures,
+    left_out,
+    picks,
+    provenance,
+    questions,
+    remarks,
+    setting,
+    times,
+)
 from search.report.words import KIND_SENTENCES
 
 # No source is allowed but what stands in the file itself: a hostile name in a study file that
@@ -30,6 +41,8 @@ def page(content: ReportContent) -> str:
             questions(content),
             picks(content),
             configs(content),
+            remarks(content),
+            times(content),
             failures(content),
             left_out(content),
             provenance(content),

@@ -48,6 +48,8 @@ def payload(content: ReportContent) -> dict[str, Any]:
             }
             for failure in judgement.failures
         ],
+        "remarks": list(judgement.remarks),
+        "barred": [config.config_id for config in judgement.barred],
         "provenance": list(content.provenance),
     }
 
@@ -62,8 +64,14 @@ def _winner(winner: LoadWinner) -> dict[str, Any]:
         "baseline": winner.baseline.config_id,
         "baseline_output_tps": round(winner.baseline_rate.value, 3),
         "gain": round(winner.gain, 5),
+        "gain_lo": _end(winner.gain_doubt.lo if winner.gain_doubt else None),
+        "gain_hi": _end(winner.gain_doubt.hi if winner.gain_doubt else None),
         "gain_separable": winner.gain_separable,
         "equal_fusion_gain": None if winner.equal_fusion_gain is None else round(winner.equal_fusion_gain, 5),
         "tied": [config.config_id for config in winner.tied],
         "extrapolated": winner.extrapolated,
     }
+
+
+def _end(value: float | None) -> float | None:
+    return None if value is None else round(value, 5)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from search.report.content import ReportContent
-from search.report.words import KIND_SENTENCES, number, one_line, role_words
+from search.report.words import KIND_SENTENCES, bounds, number, one_line, role_words
 from search.study.judgement import Pick
 
 
@@ -46,7 +46,9 @@ def _script(content: ReportContent, pick: Pick) -> str:
     for load, at in sorted(result.loads.items()):
         against = content.against(result, load)
         extrapolated = ", extrapolated" if at.extrapolated else ""
-        lines.append(f"concurrency {load}: {number(at.rate.value)} tok/s{against and f' ({against})'}{extrapolated}")
+        lines.append(
+            f"concurrency {load}: {number(at.rate.value)}{bounds(at.rate)} tok/s{against and f' ({against})'}{extrapolated}"
+        )
     if result.notes:
         lines.append(f"notes: {' '.join(result.notes)}")
     header = "".join(f"# {one_line(line)}\n" for line in lines)

@@ -5,11 +5,32 @@ from __future__ import annotations
 import math
 from html import escape
 
+from search.load import Estimate
 from search.outcomes import Note
 from search.report.content import ReportContent
-from search.report.markup import NOTHING, config_code, gain_span, list_of, number_cell, sortable, table_of, tag_span
+from search.report.markup import (
+    NOTHING,
+    config_code,
+    doubt_span,
+    gain_span,
+    list_of,
+    number_cell,
+    sortable,
+    table_of,
+    tag_span,
+)
 from search.report.scripts import script_names
-from search.report.words import counted, duration, number, role_words, score_words
+from search.report.words import (
+    bounds,
+    counted,
+    duration,
+    gain_bounds,
+    lossless_words,
+    number,
+    role_words,
+    score_bounds,
+    score_words,
+)
 from search.study.judgement import ConfigResult, LoadWinner
 
 TIES_SHOWN = 3
@@ -57,14 +78,25 @@ def _winner_cells(winner: LoadWinner) -> list[str]:
     return [
         f"C={winner.concurrency}",
         f"<strong>{config_code(winner.config)}</strong>",
-        number(winner.rate.value),
-        NOTHING if is_baseline else gain_span(winner.gain),
-        "itself" if is_baseline else f"{config_code(winner.baseline)} {number(winner.baseline_rate.value)}",
-        "" if winner.equal_fusion_gain is None else gain_span(winner.equal_fusion_gain),
+        number(winner.rate.value) + doubt_span(bounds(winner.rate)),
+        NOTHING if is_baseline else gain_span(winner.gain) + doubt_span(_bounds_of_gain(winner.gain_doubt)),
+        "itself"
+        if is_baseline
+        else f"{config_code(winner.baseline)} {number(winner.baseline_rate.value)}"
+        + doubt_span(bounds(winner.baseline_rate)),
+        ""
+        if winner.equal_fusion_gain is None
+        else gain_span(winner.equal_fusion_gain) + doubt_span(_bounds_of_gain(winner.equal_fusion_doubt)),
         (tag_span("extrapolated", "warn") if winner.extrapolated else "")
         + (tag_span("gain within the doubt") if winner.gain_separable is False and not is_baseline else ""),
         ", ".join(ties[:TIES_SHOWN]) + more,
     ]
+
+
+def _bounds_of_gain(told: Estimate | None) -> str:
+    if told is None or told.lo is None or told.hi is None:
+        return ""
+    return gain_bounds(Estimate(1 + told.value, 1 + told.lo, 1 + told.hi))
 
 
 def _beyond_cells(winner: LoadWinner) -> list[str]:
@@ -82,7 +114,9 @@ def picks(content: ReportContent) -> str:
     for pick in content.judgement.picks:
         config_id = pick.result.config.config_id
         roles = ", ".join(role_words(role) for role in pick.roles)
-        numbers = "; ".join(f"C={load} {number(at.rate.value)} tok/s" for load, at in sorted(pick.result.loads.items()))
+        numbers = "; ".join(
+            f"C={load} {number(at.rate.value)}{bounds(at.rate)} tok/s" for load, at in sorted(pick.result.loads.items())
+        )
         confirmed = "" if pick.result.confirmed else tag_span(f"from {counted(len(pick.result.launches), 'launch')}")
         if pick.result.extrapolated:
             confirmed += tag_span("extrapolated", "warn")
@@ -110,7 +144,8 @@ def configs(content: ReportContent) -> str:
     return (
         "<section><h2>All measured configs</h2>"
         '<p class="aside">Bold: on the front. Percent: against the best baseline at the same load. Score: geometric mean '
-        "of both speed-ups. Accept: output tokens per verify pass, 1 means that drafts never help. "
+        "of both speed-ups. Accept: output tokens per verify pass, 1 means that drafts never help. In brackets: 95% "
+        "intervals, where something tells them. "
         "Click a heading to sort.</p>"
         f'<div class="scroll"><table id="configs"><thead><tr>{"".join(head)}</tr></thead><tbody>{rows}</tbody></table>'
         "</div></section>"
@@ -120,24 +155,80 @@ def configs(content: ReportContent) -> str:
 def _config_row(content: ReportContent, result: ConfigResult, *, on_front: bool) -> str:
     config_id = result.config.config_id
     cells = [f'<td data-v="{escape(config_id)}"><code>{escape(config_id)}</code></td>']
-    cells.append(number_cell(result.latency.value))
+    cells.append(number_cell(result.latency.value, beside=doubt_span(bounds(result.latency))))
     for load in content.loads:
         at = result.loads.get(load)
         cells.append(
-            number_cell(at.rate.value if at else None, beside=gain_span(content.gain(result, load)) if at else "")
+            number_cell(
+                at.rate.value if at else None,
+                beside=doubt_span(bounds(at.rate))
+                + gain_span(content.gain(result, load))
+                + doubt_span(gain_bounds(result.gains.get(load)))
+                if at
+                else "",
+            )
         )
     for load in (content.latency_load, content.throughput_load):
         at = result.loads.get(load)
-        cells.append(number_cell(at.accept_length if at else None))
+        cells.append(number_cell(at.accept_length if at else None, beside=doubt_span(bounds(at.accept)) if at else ""))
     sort = "" if math.isnan(result.score) else f"{result.score:.6f}"
-    cells.append(f'<td class="n" data-v="{sort}">{score_words(result.score)}</td>')
+    cells.append(
+        f'<td class="n" data-v="{sort}">{score_words(result.score)}{doubt_span(score_bounds(result.score_doubt))}</td>'
+    )
     cells.append(f'<td class="n" data-v="{len(result.launches)}">{len(result.launches)}</td>')
     # The banner says it for the whole page where every number is computed.
     notes = [note for note in result.notes if not (content.label and note is Note.SYNTHETIC)]
     tag = tag_span("extrapolated", "warn") if result.extrapolated else ""
-    cells.append(f"<td>{escape(' '.join(notes))}{tag}</td>")
+    lossless = lossless_words(result.lossless)
+    told = tag_span(lossless, "" if lossless == "lossless" else "warn") if lossless else ""
+    cells.append(f"<td>{escape(' '.join(notes))}{tag}{told}</td>")
     kind = ' class="front"' if on_front else ""
     return f"<tr{kind}>{''.join(cells)}</tr>"
+
+
+def times(content: ReportContent) -> str:
+    """Times that requests waited, with their range over repeats; only what was told."""
+    names = [
+        name for name in TIMES if any(name in at.tails for r in content.judgement.results for at in r.loads.values())
+    ]
+    if not names:
+        return ""
+    rows = [
+        [config_code(result.config), str(load), *(_range_cell(at.tails.get(name)) for name in names)]
+        for result in content.judgement.results
+        for load, at in sorted(result.loads.items())
+        if at.tails
+    ]
+    headers = ("config", "load", *(TIMES[name] for name in names))
+    numeric = set(range(1, len(headers)))
+    return (
+        "<section><h2>Times of requests</h2>"
+        '<p class="aside">Means over repeats; in brackets the lowest and the highest repeat. One repeat has none.</p>'
+        f"<details><summary>Time to first token, between tokens, end to end</summary>"
+        f"{table_of(headers, rows, numeric=numeric)}</details></section>"
+    )
+
+
+TIMES = {
+    "ttft_ms": "first token, ms",
+    "ttft_p99_ms": "first token p99, ms",
+    "itl_ms": "between records, ms",
+    "itl_p99_ms": "between records p99, ms",
+    "e2e_ms": "end to end, ms",
+    "goodput_rps": "good requests/s",
+}
+"""Columns of the table of times, by the names of `PhaseResult`."""
+
+
+def _range_cell(told: Estimate | None) -> str:
+    return NOTHING if told is None else number(told.value) + doubt_span(bounds(told))
+
+
+def remarks(content: ReportContent) -> str:
+    """What to know of single configs: outputs, accept lengths, repeats that stand apart, host drift."""
+    if not content.judgement.remarks:
+        return ""
+    return f"<section><h2>Remarks</h2>{list_of(content.judgement.remarks)}</section>"
 
 
 def questions(content: ReportContent) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
+from search.load import Estimate, OutputCheck, worst
 from search.storage import StudyKind
 
 KIND_LABELS: dict[StudyKind, str] = {"measured": "", "simulated": "SIMULATED", "replay": "REPLAY"}
@@ -22,6 +24,35 @@ def number(value: float | None) -> str:
     if size >= 99.95:
         return f"{value:,.0f}"
     return f"{value:.1f}" if size >= 9.995 else f"{value:.2f}"
+
+
+def bounds(estimate: Estimate | None) -> str:
+    """The interval after its value: ` [85.9, 87.7]`; empty where the doubt is not known."""
+    if estimate is None or estimate.lo is None or estimate.hi is None:
+        return ""
+    return f" [{number(estimate.lo)}, {number(estimate.hi)}]"
+
+
+def gain_bounds(ratio: Estimate | None) -> str:
+    """The interval of a gain, of its ratio: ` [+8.9%, +11.3%]`; empty where there is no doubt or it is not known."""
+    if ratio is None or ratio.lo is None or ratio.hi is None or ratio.lo == ratio.hi:
+        return ""
+    return f" [{percent(ratio.lo - 1)}, {percent(ratio.hi - 1)}]"
+
+
+def score_bounds(score: Estimate | None) -> str:
+    """The interval of a score: ` [0.955, 0.983]`."""
+    if score is None or score.lo is None or score.hi is None or score.lo == score.hi:
+        return ""
+    return f" [{score.lo:.3f}, {score.hi:.3f}]"
+
+
+def lossless_words(checks: Sequence[OutputCheck]) -> str:
+    """The verdict on a config's answers, such as `lossless` or `lossy at C=100`; empty where nobody asked."""
+    decisive = worst(checks)
+    if decisive is None or decisive.verdict == "lossless":
+        return decisive.verdict if decisive else ""
+    return f"{decisive.verdict} at C={decisive.concurrency}"
 
 
 def score_words(score: float) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,7 @@ import optuna
 from optuna.distributions import BaseDistribution
 from optuna.samplers import BaseSampler, NSGAIISampler, RandomSampler, TPESampler
 from optuna.study import Study, StudyDirection
-from optuna.trial import FrozenTrial, TrialState, create_trial
+from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
 from search.config import KnobValue, SpecConfig
 from search.errors import SearchError, UsageError
@@ -57,6 +59,32 @@ def make_sampler(name: str, *, configs: Sequence[SpecConfig], seed: int) -> Fini
     return FiniteSpaceSampler(STOCK[name], configs=configs, seed=seed)
 
 
+_Key = tuple[tuple[str, KnobValue], ...]
+
+
+class _ViewTrial(FrozenTrial):
+    """A finished trial that many views share: Optuna deep-copies what it is given, though nothing changes it."""
+
+    def __deepcopy__(self, memo: object) -> _ViewTrial:
+        return copy(self)
+
+
+@dataclass(frozen=True, slots=True)
+class _Finished:
+    """What asks want to know of a finished trial, worked out once.
+
+    Attributes:
+        key: What it asked for.
+        free: Its config may be asked again.
+        view: As the stock sampler sees it; None outside its space or where it teaches nothing.
+    """
+
+    trial: FrozenTrial
+    key: _Key
+    free: bool
+    view: _ViewTrial | None
+
+
 class FiniteSpaceSampler(BaseSampler):
     """Asks a stock sampler until it proposes a valid config nobody has asked, else takes the nearest.
 
@@ -79,7 +107,8 @@ class FiniteSpaceSampler(BaseSampler):
         self._by_key = {key_of(config.params): config for config in self._configs}
         self._distributions = distributions_of(self._configs)
         self._view_space = view_distributions_of(config for config in self._configs if config.speculates)
-        self._given_up: set[str] = set()
+        self._given_up: set[_Key] = set()
+        self._finished: dict[int, _Finished] = {}
         self._fallback = RandomSampler(seed=seed)
 
     @property
@@ -89,7 +118,7 @@ class FiniteSpaceSampler(BaseSampler):
 
     def give_up(self, config: SpecConfig) -> None:
         """Do not propose `config` again from this sampler, whatever its trials say."""
-        self._given_up.add(config.config_id)
+        self._given_up.add(key_of(config.params))
 
     def remaining(self, study: Study, *, but: FrozenTrial | None = None) -> list[SpecConfig]:
         """Configs nobody has asked, in order; `but` is the asking trial itself.
@@ -97,21 +126,22 @@ class FiniteSpaceSampler(BaseSampler):
         Running and waiting trials count as asked, whoever runs them.
         """
         taken = {
-            _key_of_trial(trial)
+            self._key(trial)
             for trial in study.get_trials(deepcopy=False)
-            if (but is None or trial.number != but.number) and not _is_free_again(trial)
-        }
-        return [
-            config
-            for config in self._configs
-            if config.config_id not in self._given_up and key_of(config.params) not in taken
-        ]
+            if (but is None or trial.number != but.number) and not self._is_free_again(trial)
+        } | self._given_up
+        return [config for key, config in self._by_key.items() if key not in taken]
+
+    def is_free(self, study: Study, number: int) -> bool:
+        """Whether trial `number` holds no config any more; one that does not exist holds none."""
+        found = next((trial for trial in study.get_trials(deepcopy=False) if trial.number == number), None)
+        return found is None or self._is_free_again(found)
 
     def is_taken_before(self, study: Study, number: int, config: SpecConfig) -> bool:
         """Whether a trial with a lower number than `number` has `config`."""
         key = key_of(config.params)
         return any(
-            trial.number < number and _key_of_trial(trial) == key and not _is_free_again(trial)
+            trial.number < number and self._key(trial) == key and not self._is_free_again(trial)
             for trial in study.get_trials(deepcopy=False)
         )
 
@@ -153,24 +183,33 @@ class FiniteSpaceSampler(BaseSampler):
             return self._first_free(view, study, trial, remaining)
 
     def _first_free(self, view: Study, study: Study, trial: FrozenTrial, remaining: list[SpecConfig]) -> SpecConfig:
-        free = {config.config_id for config in remaining}
+        free = {key_of(config.params) for config in remaining}
         first: Params | None = None
-        for _ in range(DRAWS):
-            proposal = self._draw(view, study, trial)
-            config = self._by_key.get(key_of(proposal))
-            if config is not None and config.config_id in free:
-                return config
+        for draw in range(DRAWS):
+            asked = view.ask(dict(self._view_space))
+            if not draw:
+                self._keep_generation(view, asked, study, trial)
+            view.tell(asked, state=TrialState.FAIL)
+            proposal = {name: value for name, value in asked.params.items() if value is not None}
+            if (key := key_of(proposal)) in free:
+                return self._by_key[key]
             first = first or proposal
         assert first is not None
         return nearest(first, remaining)
 
+    def _keep_generation(self, view: Study, asked: Trial, study: Study, trial: FrozenTrial) -> None:
+        """What a genetic sampler files a trial under, which the next view must know; alike for all draws of an ask."""
+        for name, value in view._storage.get_trial_system_attrs(asked._trial_id).items():
+            study._storage.set_trial_system_attr(trial._trial_id, name, value)
+
     def _view(self, study: Study, asking: FrozenTrial, stock: BaseSampler) -> Study:
         view = optuna.create_study(directions=study.directions, sampler=stock)
-        done = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.PRUNED))
-        known = [copy for trial in done if (copy := self._copy(trial)) is not None]
-        running = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
-        others = [trial for trial in running if trial.number != asking.number]
-        view.add_trials([*known, *self._lies(view, others, known)])
+        trials = study.get_trials(deepcopy=False)
+        known = [seen for trial in trials if trial.state.is_finished() and (seen := self._facts(trial).view)]
+        others = [trial for trial in trials if trial.state is TrialState.RUNNING and trial.number != asking.number]
+        for shown in (*known, *self._lies(view, others, known)):
+            # Not through `add_trial`, which would check once more what `create_trial` has checked.
+            view._storage.create_new_trial(view._study_id, template_trial=shown)
         return view
 
     def _lies(self, view: Study, running: Sequence[FrozenTrial], known: Sequence[FrozenTrial]) -> Iterator[FrozenTrial]:
@@ -197,10 +236,25 @@ class FiniteSpaceSampler(BaseSampler):
         inside = all(value in self._view_space[name].choices for name, value in params.items())
         return params if inside else None
 
-    def _copy(self, trial: FrozenTrial) -> FrozenTrial | None:
-        if (params := self._view_params(trial)) is None:
+    def _facts(self, trial: FrozenTrial) -> _Finished:
+        """Of a finished trial. Storages give out the same object for it each time; another one is read anew."""
+        known = self._finished.get(trial._trial_id)
+        if known is None or known.trial is not trial:
+            free = trial.state is TrialState.FAIL and bool(trial.user_attrs.get(MAY_ASK_AGAIN))
+            known = _Finished(trial, _key_of_trial(trial), free, self._shown(trial))
+            self._finished[trial._trial_id] = known
+        return known
+
+    def _key(self, trial: FrozenTrial) -> _Key:
+        return self._facts(trial).key if trial.state.is_finished() else _key_of_trial(trial)
+
+    def _is_free_again(self, trial: FrozenTrial) -> bool:
+        return trial.state.is_finished() and self._facts(trial).free
+
+    def _shown(self, trial: FrozenTrial) -> _ViewTrial | None:
+        if trial.state is TrialState.FAIL or (params := self._view_params(trial)) is None:
             return None
-        return create_trial(
+        made = create_trial(
             state=trial.state,
             values=trial.values,
             params=params,
@@ -208,20 +262,11 @@ class FiniteSpaceSampler(BaseSampler):
             # Constraints and the generation a genetic sampler filed the trial under.
             system_attrs={name: value for name, value in trial.system_attrs.items() if name != "fixed_params"},
         )
-
-    def _draw(self, view: Study, study: Study, trial: FrozenTrial) -> dict[str, KnobValue]:
-        asked = view.ask(dict(self._view_space))
-        # A genetic sampler files the trial under a generation, which the next view must know.
-        for name, value in view._storage.get_trial_system_attrs(asked._trial_id).items():
-            study._storage.set_trial_system_attr(trial._trial_id, name, value)
-        view.tell(asked, state=TrialState.FAIL)
-        return {name: value for name, value in asked.params.items() if value is not None}
+        shown = _ViewTrial.__new__(_ViewTrial)
+        shown.__dict__.update(made.__dict__)
+        return shown
 
 
-def _key_of_trial(trial: FrozenTrial) -> tuple[tuple[str, KnobValue], ...]:
+def _key_of_trial(trial: FrozenTrial) -> _Key:
     """What a trial asks for; a waiting or just opened one tells it by its fixed parameters."""
     return key_of(trial.params or trial.system_attrs.get("fixed_params", {}))
-
-
-def _is_free_again(trial: FrozenTrial) -> bool:
-    return trial.state is TrialState.FAIL and bool(trial.user_attrs.get(MAY_ASK_AGAIN))

@@ -2,11 +2,12 @@
 
 from search.storage.optuna_side import optuna_storage, quiet_optuna
 from search.storage.records import LaunchRecord, Stage, StudyKind, StudyRecord
-from search.storage.store import Store
+from search.storage.store import LaunchesSpent, Store
 from search.storage.urls import storage_url
 
 __all__ = [
     "LaunchRecord",
+    "LaunchesSpent",
     "Stage",
     "Store",
     "StudyKind",

@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 
 from search.config import SpecConfig
 from search.contracts import EffectiveSettings, PhaseResult
+from search.load import OutputCheck
 from search.outcomes import Blame, Evidence, Note, Outcome, Reason
 
 StudyKind: TypeAlias = Literal["measured", "simulated", "replay"]
@@ -49,6 +50,8 @@ class LaunchRecord:
         duration_s: From the start of the launch to the proof of its stop.
         why: One line: why this config was launched.
         folder: `launches/NNNN-<config id>`, relative to the study's report folder.
+        lossless: How its answers compare with the baseline's, one per objective concurrency; empty
+            for a baseline and where no answers are told.
     """
 
     number: int
@@ -68,6 +71,7 @@ class LaunchRecord:
     slot: int = 0
     effective: EffectiveSettings | None = None
     phases: tuple[PhaseResult, ...] = field(default=())
+    lossless: tuple[OutputCheck, ...] = ()
 
     @property
     def blame(self) -> Blame | None:

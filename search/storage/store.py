@@ -9,22 +9,36 @@ from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
 
-from sqlalchemy import create_engine, delete, event, func, select
+from sqlalchemy import create_engine, delete, event, func, select, update
 from sqlalchemy.exc import DatabaseError
 from sqlalchemy.orm import Session, selectinload
 
 from search.contracts import PhaseResult, SelfClosing
-from search.errors import StorageFault, UsageError
+from search.errors import SearchError, StorageFault, UsageError
 from search.storage.faults import told_as_storage_fault
 from search.storage.owners import this_process
 from search.storage.patience import Patience
 from search.storage.records import LaunchRecord, StudyRecord
-from search.storage.tables import SCHEMA_VERSION, Base, DriverRow, LaunchRow, MetaRow, NoteRow, OwnerRow, StudyRow
+from search.storage.tables import (
+    SCHEMA_VERSION,
+    Base,
+    ClaimRow,
+    DriverRow,
+    LaunchRow,
+    MetaRow,
+    NoteRow,
+    OwnerRow,
+    StudyRow,
+)
 from search.storage.translate import launch_columns, launch_record, phase_result, phase_row, study_record, study_row
 from search.storage.urls import BUSY_TIMEOUT_S, engine_options, shown, storage_url
 
 _T = TypeVar("_T")
 _CREATING_TRIES = 3
+
+
+class LaunchesSpent(SearchError):
+    """The study has all the launches that its budget allows."""
 
 
 class Store(SelfClosing):
@@ -122,13 +136,21 @@ class Store(SelfClosing):
 
         return self._transaction(read)
 
-    def begin_launch(self, study: str, make: Callable[[int], LaunchRecord]) -> LaunchRecord:
+    def begin_launch(
+        self, study: str, make: Callable[[int], LaunchRecord], *, at_most: int | None = None
+    ) -> LaunchRecord:
         """Store a launch that is about to start, under the study's next free number; this process owns it.
+
+        Numbers are given out one by one over all drivers, so the cap holds for all of them together.
 
         Args:
             study: Its name.
             make: Builds the record for the number it gets; called again when another driver
                 took that number first.
+            at_most: How many launches the study may have.
+
+        Raises:
+            LaunchesSpent: It has them; nothing is stored then.
         """
         token = uuid4().hex
 
@@ -137,12 +159,43 @@ class Store(SelfClosing):
                 return make(number)
             study_id = self._study_id(session, study)
             last = session.scalar(select(func.max(LaunchRow.number)).where(LaunchRow.study_id == study_id))
+            if at_most is not None and (last or 0) >= at_most:
+                raise LaunchesSpent(f"Study {study!r} has {last} launches, and may have {at_most}.")
             record = make((last or 0) + 1)
             row = LaunchRow(study_id=study_id, **launch_columns(record))
             session.add(row)
             session.flush()
             session.add(OwnerRow(launch_id=row.id, owner=this_process(), token=token))
             return record
+
+        return self._transaction(write)
+
+    def claim(self, study: str, config_id: str, trial: int, is_free: Callable[[int], bool]) -> bool:
+        """Take a config for one of Optuna's trials, so that no other driver launches it too.
+
+        A claim is never given back: it lasts until the trial that holds it is free.
+
+        Args:
+            study: Its name.
+            config_id: What the trial is about to launch.
+            trial: Number of a running trial.
+            is_free: Whether a trial, by its number, has ended such that its config may be asked again.
+
+        Returns:
+            Whether `trial` holds the config now; of trials that claim it in one moment, one does.
+        """
+
+        def write(session: Session, _: int) -> bool:
+            key = {"study_id": self._study_id(session, study), "config_id": config_id}
+            holder = session.scalar(select(ClaimRow.trial).filter_by(**key))
+            if holder is None:
+                session.add(ClaimRow(trial=trial, **key))
+                return True
+            if holder == trial or not is_free(holder):
+                return holder == trial
+            # Whoever comes second finds another holder here, and changes nothing.
+            taken = update(ClaimRow).filter_by(trial=holder, **key).values(trial=trial)
+            return session.execute(taken.returning(ClaimRow.trial)).first() is not None
 
         return self._transaction(write)
 

@@ -85,6 +85,7 @@ class LaunchRow(Base):
     folder: Mapped[str] = mapped_column(Text)
     slot: Mapped[int]
     effective: Mapped[dict[str, Any] | None]
+    lossless: Mapped[list[Any] | None]
     phases: Mapped[list[PhaseRow]] = relationship(order_by="PhaseRow.id", cascade="all, delete-orphan")
 
 
@@ -133,6 +134,16 @@ class OwnerRow(Base):
     launch_id: Mapped[int] = mapped_column(ForeignKey("search_launches.id", ondelete="CASCADE"), primary_key=True)
     owner: Mapped[str] = mapped_column(String(255))
     token: Mapped[str] = mapped_column(String(32), unique=True)
+
+
+class ClaimRow(Base):
+    """Which trial has a config to launch, over all drivers; the key lets one in."""
+
+    __tablename__ = "search_claims"
+
+    study_id: Mapped[int] = mapped_column(ForeignKey("search_studies.id", ondelete="CASCADE"), primary_key=True)
+    config_id: Mapped[str] = mapped_column(String(255), primary_key=True)
+    trial: Mapped[int]
 
 
 class DriverRow(Base):

@@ -8,9 +8,12 @@ from typing import Any, cast
 
 from search.config import SpecConfig
 from search.contracts import EffectiveSettings, GpuState, PhaseResult
+from search.load import Estimate, OutputCheck
 from search.outcomes import Evidence, Note, Outcome, Reason
 from search.storage.records import LaunchRecord, Stage, StudyKind, StudyRecord
 from search.storage.tables import LaunchRow, PhaseRow, StudyRow
+
+_INTERVALS = ("agreement", "reference")
 
 
 def study_row(record: StudyRecord) -> StudyRow:
@@ -57,6 +60,7 @@ def launch_columns(record: LaunchRecord) -> dict[str, Any]:
         "folder": record.folder,
         "slot": record.slot,
         "effective": _effective_data(record.effective) if record.effective else None,
+        "lossless": [_check_data(check) for check in record.lossless] or None,
     }
 
 
@@ -80,6 +84,7 @@ def launch_record(row: LaunchRow) -> LaunchRecord:
         slot=row.slot,
         effective=_effective(row.effective) if row.effective else None,
         phases=tuple(phase_result(phase) for phase in row.phases),
+        lossless=tuple(_check(data) for data in row.lossless or ()),
     )
 
 
@@ -126,6 +131,20 @@ def phase_result(row: PhaseRow) -> PhaseResult:
 
 def _gpu(data: dict[str, Any]) -> GpuState:
     return GpuState(**{**data, "reasons": tuple(data["reasons"])})
+
+
+def _check_data(check: OutputCheck) -> dict[str, Any]:
+    """Flat but for the two intervals, which become `[value, lo, hi]`."""
+    data = {name: getattr(check, name) for name in OutputCheck.__slots__}
+    for name in _INTERVALS:
+        if (estimate := data[name]) is not None:
+            data[name] = [estimate.value, estimate.lo, estimate.hi]
+    return data
+
+
+def _check(data: dict[str, Any]) -> OutputCheck:
+    intervals = {name: Estimate(*data[name]) if data[name] is not None else None for name in _INTERVALS}
+    return OutputCheck(**{**data, **intervals})
 
 
 def _effective_data(settings: EffectiveSettings) -> dict[str, Any]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from search.config import SpecConfig
-from search.load import Estimate, separable
+from search.load import Estimate, ratio, separable
+from search.outcomes import Outcome
 from search.storage import LaunchRecord
+from search.study.host_drift import gain_words
 from search.study.judgement import Answer, ConfigResult
 from search.study.spec import QuestionSpec, StudySpec
 from search.study.winners import TIE, rate_at
@@ -37,7 +39,7 @@ def _answer(
             faster = _faster(mine, theirs)
             verdicts.append(faster)
             doubt = "" if faster is not None else " (not separable)"
-            gains.append(f"{mine.value / theirs.value - 1:+.1%} at C={load}{doubt}")
+            gains.append(f"{gain_words(ratio(mine, theirs))} at C={load}{doubt}")
         if gains:
             parts.append(f"{config} against {other}: {', '.join(gains)}")
     text = "; ".join(parts)
@@ -71,6 +73,8 @@ def _why_missing(config: SpecConfig, load: int, launches: Sequence[LaunchRecord]
         return f"{config} was not launched"
     if last.config != config:
         return f"{config} was asked for, but {last.config} ran"
+    if last.outcome is Outcome.GATED and last.evidence is not None:
+        return f"{config} was ended early: {last.evidence.root_line}"
     if last.reason is not None:
         return f"{config} ended as {last.outcome} ({last.reason})"
     return f"{config} has no phase at C={load}"

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from search.config import SpecConfig
+from search.load import Estimate, ratio
+from search.study.host_drift import gain_words
 from search.study.judgement import ConfigResult, LoadWinner
 from search.study.winners import rate_at
 
@@ -71,10 +73,20 @@ def _run_sentence(run: _Run, results: Sequence[ConfigResult], *, last: bool) -> 
 def _value(winner: LoadWinner, config: SpecConfig, results: Sequence[ConfigResult], *, alone: bool) -> str:
     """The gain of a config that speculates, or the rate of one that does not; with its load and ties."""
     rate = rate_at(results, config, winner.concurrency) or winner.rate
-    text = f"{rate.value / winner.baseline_rate.value - 1:+.1%}" if config.speculates else f"{rate.value:.1f} tok/s"
+    text = gain_words(ratio(rate, winner.baseline_rate)) if config.speculates else f"{_with_bounds(rate)} tok/s"
     if not alone:
         text += f" at C={winner.concurrency}"
     return text if alone and not config.speculates else text + _tie(winner, config)
+
+
+def _gain_words(gain: float, doubt: Estimate | None) -> str:
+    known = "" if doubt is None or doubt.lo is None or doubt.hi is None else f" [{doubt.lo:+.1%}, {doubt.hi:+.1%}]"
+    return f"{gain:+.1%}{known}"
+
+
+def _with_bounds(rate: Estimate) -> str:
+    known = "" if rate.lo is None or rate.hi is None else f" [{rate.lo:.1f}, {rate.hi:.1f}]"
+    return f"{rate.value:.1f}{known}"
 
 
 def _tie(winner: LoadWinner, told: SpecConfig) -> str:
@@ -108,7 +120,7 @@ def _pays(winners: Sequence[LoadWinner]) -> str:
 def _fusion(winners: Sequence[LoadWinner]) -> Iterator[str]:
     """Gains at equal fusion, where they differ from those over the best baseline."""
     parts = [
-        f"{winner.equal_fusion_gain:+.1%} at C={winner.concurrency}"
+        f"{_gain_words(winner.equal_fusion_gain, winner.equal_fusion_doubt)} at C={winner.concurrency}"
         for winner in winners
         if winner.equal_fusion_gain is not None and abs(winner.equal_fusion_gain - winner.gain) >= 0.001
     ]
@@ -126,7 +138,10 @@ def _extrapolated(winners: Sequence[LoadWinner]) -> Iterator[str]:
 def _beyond(beyond: Sequence[LoadWinner]) -> Iterator[str]:
     """What extrapolation would prefer: a reason to launch it, not an answer."""
     parts = [
-        f"{winner.config} ({winner.gain:+.1%})" if winner.config.speculates else str(winner.config) for winner in beyond
+        f"{winner.config} ({gain_words(ratio(winner.rate, winner.baseline_rate))})"
+        if winner.config.speculates
+        else str(winner.config)
+        for winner in beyond
     ]
     named = [f"{part} at C={winner.concurrency}" for part, winner in zip(parts, beyond, strict=True)]
     if named:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from search.outcomes import Outcome
 from search.storage import LaunchRecord
 from search.study.answers import answers
 from search.study.headlines import headlines
+from search.study.host_drift import drift_sentences, host_drifts, steady_sentences
 from search.study.judgement import Failure, Judgement
-from search.study.results import config_results, pareto_front
+from search.study.order_effect import order_effects
+from search.study.remarks import order_notes, remarks
+from search.study.results import barred_configs, config_results, ordered, pareto_front
 from search.study.slot_baselines import slot_sentences
 from search.study.spec import StudySpec
 from search.study.winners import grounded_winners, picks
@@ -17,7 +21,12 @@ from search.study.winners import grounded_winners, picks
 
 def judge(spec: StudySpec, launches: Sequence[LaunchRecord]) -> Judgement:
     """Judge finished launches; unfinished ones are left out. Equal launches give equal judgements."""
-    results = config_results(spec, launches)
+    order = order_effects(launches)
+    results = [
+        replace(result, notes=ordered((*result.notes, *order_notes(result, order))))
+        for result in config_results(spec, launches)
+    ]
+    drifts = host_drifts(spec, launches)
     winners, beyond = grounded_winners(spec, results)
     return Judgement(
         baselines=tuple(result for result in results if not result.config.speculates),
@@ -28,7 +37,13 @@ def judge(spec: StudySpec, launches: Sequence[LaunchRecord]) -> Judgement:
         picks=tuple(picks(spec, results, winners)),
         failures=tuple(_failures(launches)),
         answers=tuple(answers(spec, results, launches)),
-        headlines=(*headlines(results, winners, beyond), *slot_sentences(spec, launches)),
+        headlines=(
+            *headlines(results, winners, beyond),
+            *drift_sentences(drifts),
+            *slot_sentences(spec, launches),
+        ),
+        remarks=(*remarks(results, launches, order), *steady_sentences(drifts)),
+        barred=tuple(barred_configs(launches)),
     )
 
 

@@ -6,10 +6,10 @@ The types are the contract between judging and reporting.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from search.config import SpecConfig
-from search.load import Estimate
+from search.load import Estimate, OutputCheck
 from search.outcomes import Note
 
 
@@ -24,6 +24,10 @@ class LoadResult:
         ttft_ms: Time to first token, likewise.
         accept_length: Mean over repeats; None without speculation.
         extrapolated: A simulated value outside what the simulator was fitted to.
+        accept: The accept length with its interval.
+        outliers: Repeats that stand apart, one sentence each; they are in the values all the same.
+        tails: Mean and 99th percentile of times that have no interval of their own, by the names of
+            `PhaseResult`, with their range over repeats; only what was told.
     """
 
     concurrency: int
@@ -33,6 +37,9 @@ class LoadResult:
     accept_length: float | None
     notes: tuple[Note, ...]
     extrapolated: bool
+    accept: Estimate | None = None
+    outliers: tuple[str, ...] = ()
+    tails: Mapping[str, Estimate] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +54,10 @@ class ConfigResult:
         launches: Numbers of the launches the values come from.
         confirmed: Measured on a fresh launch with held-out prompts.
         notes: Union over its phases, in the order of the closed list.
+        score_doubt: The score with its interval; None without a baseline.
+        gains: Rate / rate of the best baseline, so 1.1 is 10% faster, by concurrency; paired by prompt
+            where both tell them.
+        lossless: How its answers compare with the baseline's, of its last launch that was judged.
     """
 
     config: SpecConfig
@@ -57,6 +68,9 @@ class ConfigResult:
     launches: tuple[int, ...]
     confirmed: bool
     notes: tuple[Note, ...]
+    score_doubt: Estimate | None = None
+    gains: Mapping[int, Estimate] = field(default_factory=dict)
+    lossless: tuple[OutputCheck, ...] = ()
 
     @property
     def extrapolated(self) -> bool:
@@ -76,6 +90,8 @@ class LoadWinner:
         tied: Others that cannot be told from the fastest, fastest first.
         equal_fusion_gain: Gain over `off` at the winner's own all-reduce fusion; None when that
             was not measured or the winner does not speculate.
+        gain_doubt: `gain` with its interval, paired by prompt where both configs tell them.
+        equal_fusion_doubt: The same of `equal_fusion_gain`.
     """
 
     concurrency: int
@@ -88,6 +104,8 @@ class LoadWinner:
     tied: tuple[SpecConfig, ...]
     equal_fusion_gain: float | None
     extrapolated: bool
+    gain_doubt: Estimate | None = None
+    equal_fusion_doubt: Estimate | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +150,10 @@ class Judgement:
         beyond: Winners per load that rest on extrapolation and would beat those of `winners`:
             worth a launch, not facts. Empty unless the study is simulated.
         headlines: The answer in words, one sentence each: winner per load, from which load to
-            which speculation pays, what rests on extrapolation.
+            which speculation pays, what drifted, what rests on extrapolation.
+        remarks: What people should know of single configs, one sentence each: repeats that stand
+            apart, answers that are not the baseline's, accept lengths that should be equal.
+        barred: Configs whose answers were garbage in some launch; they are in no other list.
     """
 
     baselines: tuple[ConfigResult, ...]
@@ -144,3 +165,5 @@ class Judgement:
     failures: tuple[Failure, ...]
     answers: tuple[Answer, ...]
     headlines: tuple[str, ...]
+    remarks: tuple[str, ...] = ()
+    barred: tuple[SpecConfig, ...] = ()

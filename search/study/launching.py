@@ -12,16 +12,23 @@ from pathlib import Path
 
 from search.cluster.executor import Executor
 from search.config import SpecConfig
-from search.contracts import Clock, EffectiveSettings, LaunchPaths, PhaseResult, Session, Slot
+from search.contracts import Clock, EffectiveSettings, LaunchPaths, Phase, PhaseResult, Session, Slot
 from search.errors import Interrupted, LaunchFailed, NotRecorded, SearchError
-from search.load import DRAFTS_HELP_ABOVE, accept_drift
+from search.load import DRAFTS_HELP_ABOVE, OutputCheck, accept_drift, repeat_notes
 from search.outcomes import Evidence, Note, Outcome, Reason
 from search.storage import LaunchRecord, Stage, Store
+from search.study.gate import LosslessGate, refuse_garbage
 from search.study.interrupts import shielded
 from search.study.results import ordered
 from search.study.spec import StudySpec
 
 _log = logging.getLogger(__name__)
+
+PROBE = Phase(concurrency=1, requests=4, output_tokens=64, staggered=False)
+"""Sent right after ready to a server that speculates: some 256 tokens, a few seconds, no warm-up. The
+accept length of a wrong draft is 1.00 to the digit, and it does not depend on warmth."""
+PROBE_REPEAT = 0
+"""Marks the probe among the repeats, which count from 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +57,8 @@ class _Course:
     leftovers: tuple[str, ...] = ()
     gated: bool = False
     interrupted: bool = False
+    hopeless: Evidence | None = None
+    lossless: tuple[OutputCheck, ...] = ()
 
 
 class Launcher:
@@ -67,6 +76,8 @@ class Launcher:
         clock: Virtual in simulation; moved by what sessions report to have taken.
         reports: The study's own report folder; `launches/` is made inside it.
         watch_all: Take every watch phase, not only cheap ones: in a replay all are free.
+        probe: End the launch right after ready when a short probe shows that the drafts never help.
+            For real servers: a recorded or computed boot cannot be spared.
     """
 
     def __init__(
@@ -79,6 +90,7 @@ class Launcher:
         clock: Clock,
         reports: Path,
         watch_all: bool = False,
+        probe: bool = False,
     ) -> None:
         self._spec = spec
         self._study = study
@@ -87,6 +99,8 @@ class Launcher:
         self._clock = clock
         self._reports = reports
         self._watch_all = watch_all
+        self._probe = probe
+        self._gate: LosslessGate | None = None
         self._writes = threading.Lock()
         self._loads: dict[str, threading.Lock] = {}
         self._stopped = threading.Event()
@@ -113,11 +127,24 @@ class Launcher:
         slot = self._executor.slots[0]
         return self.carry_out(self.plan(config, slot, stage=stage, why=why, trial=trial), slot, notes=notes)
 
-    def plan(self, config: SpecConfig, slot: Slot, *, stage: Stage, why: str, trial: int | None = None) -> LaunchRecord:
-        """The row of a launch that is about to start on `slot`; `carry_out` completes it. See `run`."""
+    def plan(
+        self,
+        config: SpecConfig,
+        slot: Slot,
+        *,
+        stage: Stage,
+        why: str,
+        trial: int | None = None,
+        at_most: int | None = None,
+    ) -> LaunchRecord:
+        """The row of a launch that is about to start on `slot`; `carry_out` completes it. See `run`.
+
+        Raises:
+            LaunchesSpent: The study has `at_most` launches, those of other drivers included.
+        """
         with self._writes:
             return self._store.begin_launch(
-                self._study, lambda number: self._planned(number, config, stage, why, trial, slot)
+                self._study, lambda number: self._planned(number, config, stage, why, trial, slot), at_most=at_most
             )
 
     def carry_out(
@@ -208,7 +235,9 @@ class Launcher:
             course.interrupted |= shield.pressed
 
     def _measure(self, session: Session, number: int, course: _Course, turn: threading.Lock) -> None:
-        """Objective phases interleaved, so that a drift of the host meets both; then cheap watch phases."""
+        """Probe; objective phases interleaved, so that a drift of the host meets both; gate; cheap watch phases."""
+        if self._probe and session.effective.config.speculates and self._is_hopeless(session, course, turn):
+            return
         latency, throughput = self._spec.objectives.latency, self._spec.objectives.throughput
         for repeat in range(1, self._spec.measure.repeats + 1):
             for concurrency in (latency, throughput):
@@ -220,6 +249,7 @@ class Launcher:
                     if concurrency == latency:
                         raise
                     course.gated = True
+        self._check_outputs(session.effective.config, course)
         for concurrency in self._spec.loads:
             if concurrency in (latency, throughput):
                 continue
@@ -231,6 +261,39 @@ class Launcher:
                 except NotRecorded:
                     break
 
+    def _is_hopeless(self, session: Session, course: _Course, turn: threading.Lock) -> bool:
+        """Whether a short probe shows that the drafts never help; the launch is then over."""
+        result = self._in_turn(session, PROBE, PROBE_REPEAT, turn)
+        course.clock.spend(result.warmup_s + (result.duration_s or 0.0))
+        if result.accept_length is None or result.accept_length > DRAFTS_HELP_ABOVE:
+            return False
+        course.gated = True
+        course.hopeless = Evidence(
+            f"accept length {result.accept_length:.2f} over {result.output_tokens} tokens right after ready: the drafts "
+            f"never help (they do above {DRAFTS_HELP_ABOVE})",
+            phase="probe",
+        )
+        return True
+
+    def _check_outputs(self, config: SpecConfig, course: _Course) -> None:
+        """Compare the answers with the baseline's.
+
+        Raises:
+            LoadFailed: BAD_OUTPUT, however fast they came.
+        """
+        if any(result.outputs for result in course.phases):
+            course.lossless = self._losslessness().judge(config, course.phases)
+            refuse_garbage(course.lossless)
+
+    def _losslessness(self) -> LosslessGate:
+        """The study's gate; made when a server first tells tokens, since earlier baselines are read for it."""
+        with self._writes:
+            if self._gate is None:
+                objectives = self._spec.objectives
+                self._gate = LosslessGate(self._reports, (objectives.latency, objectives.throughput))
+                self._gate.remember(self._store.launches(self._study))
+            return self._gate
+
     def _phase(
         self,
         session: Session,
@@ -240,13 +303,10 @@ class Launcher:
         concurrency: int,
         repeat: int,
     ) -> None:
-        """Measure and store one repeat, in turn with the other slots of the host."""
+        """Measure and store one repeat."""
         warm = any(result.concurrency == concurrency for result in course.phases)
         phase = self._spec.measure.phase(concurrency, warm=warm)
-        with nullcontext() if self._spec.measure.parallel_loads else turn:
-            if self._stopped.is_set():
-                raise Interrupted(f"The phase at concurrency {concurrency} was not begun, because the run ends.")
-            result = session.measure(phase, repeat)
+        result = self._in_turn(session, phase, repeat, turn)
         with shielded() as shield:
             course.clock.spend(result.warmup_s + (result.duration_s or 0.0))
             with self._writes:
@@ -254,6 +314,13 @@ class Launcher:
             course.phases.append(result)
         if shield.pressed:
             raise KeyboardInterrupt
+
+    def _in_turn(self, session: Session, phase: Phase, repeat: int, turn: threading.Lock) -> PhaseResult:
+        """Measure in turn with the other slots of the host."""
+        with nullcontext() if self._spec.measure.parallel_loads else turn:
+            if self._stopped.is_set():
+                raise Interrupted(f"The phase at concurrency {phase.concurrency} was not begun, because the run ends.")
+            return session.measure(phase, repeat)
 
     def _is_cheap(self, concurrency: int, course: _Course) -> bool:
         """Whether a watch phase should take no longer than the boot did, at the throughput just seen.
@@ -290,18 +357,25 @@ class Launcher:
             config=ran,
             outcome=outcome,
             reason=failure.reason if failure else None,
-            evidence=failure.evidence if failure else None,
+            evidence=failure.evidence if failure else course.hopeless,
             notes=ordered(found),
             boot_s=course.boot_s,
             duration_s=duration_s,
             effective=course.effective,
-            phases=tuple(course.phases),
+            # Answers are many, and their verdict is known by now.
+            phases=tuple(replace(phase, outputs=()) for phase in course.phases),
+            lossless=course.lossless,
         )
 
     def _notes(self, course: _Course) -> Iterator[Note]:
+        """What only several phases of a launch tell."""
+        for concurrency in {result.concurrency for result in course.phases}:
+            yield from repeat_notes([result for result in course.phases if result.concurrency == concurrency])
         latency = self._spec.objectives.latency
         low = [result for result in course.phases if result.concurrency == latency]
         if any(accept_drift(first, loaded) for first in low[:1] for loaded in course.phases if loaded not in low):
             yield Note.ACCEPT_DRIFT
-        if any(result.accept_length is not None and result.accept_length <= DRAFTS_HELP_ABOVE for result in low):
+        if course.hopeless or any(
+            result.accept_length is not None and result.accept_length <= DRAFTS_HELP_ABOVE for result in low
+        ):
             yield Note.NO_DRAFT_GAIN

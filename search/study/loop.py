@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 from optuna.storages import BaseStorage
@@ -95,7 +96,7 @@ def run_study(
             name=name,
             kind=kind,
             space=space,
-            trials=Trials(study, finite, spec, kind),
+            trials=Trials(study, finite, spec, kind, claim=partial(store.claim, name)),
             sampler=sampler,
             give_up=finite.give_up,
             executor=executor,
@@ -109,6 +110,7 @@ def run_study(
                 clock=clock,
                 reports=reports,
                 watch_all=kind == "replay",
+                probe=kind == "measured",
             ),
             store=store,
             listener=listener,

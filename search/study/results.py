@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
 
-from search.config import simplicity
+from search.config import SpecConfig, simplicity
 from search.contracts import PhaseResult
-from search.load import Estimate, throughput_estimate, tpot_estimate
-from search.outcomes import Note, Outcome
+from search.load import (
+    Estimate,
+    accept_estimate,
+    outliers,
+    rate_of,
+    ratio,
+    repeat_notes,
+    throughput_estimate,
+    tpot_estimate,
+)
+from search.outcomes import Note, Outcome, Reason
 from search.storage import LaunchRecord
 from search.study.judgement import ConfigResult, LoadResult
 from search.study.spec import StudySpec
@@ -24,20 +33,23 @@ _SEED = 20240501
 def config_results(spec: StudySpec, launches: Sequence[LaunchRecord]) -> list[ConfigResult]:
     """All configs with both objectives measured, best score first; scores are nan without a baseline."""
     by_config: dict[str, list[LaunchRecord]] = {}
+    barred = set(barred_configs(launches))
     for launch in launches:
         # A launch tried by hand may carry any arguments: it answers its own question only.
-        if launch.outcome is Outcome.MEASURED and launch.stage != "try":
+        if launch.outcome is Outcome.MEASURED and launch.stage != "try" and launch.config not in barred:
             by_config.setdefault(launch.config.config_id, []).append(launch)
     results = [result for group in by_config.values() if (result := _result(spec, group)) is not None]
     baselines = [result for result in results if not result.config.speculates]
     if baselines:
-        tpot = min(result.latency.value for result in baselines)
-        tps = max(result.throughput.value for result in baselines)
-        results = [
-            replace(result, score=math.sqrt(tpot / result.latency.value * result.throughput.value / tps))
-            for result in results
-        ]
+        quickest = min(baselines, key=lambda result: result.latency.value)
+        strongest = max(baselines, key=lambda result: result.throughput.value)
+        results = [_scored(result, baselines, quickest, strongest) for result in results]
     return sorted(results, key=lambda result: (-_number(result.score), simplicity(result.config)))
+
+
+def barred_configs(launches: Sequence[LaunchRecord]) -> list[SpecConfig]:
+    """Configs whose answers were garbage in some launch, in launch order: no speed makes up for that."""
+    return list(dict.fromkeys(launch.config for launch in launches if launch.reason is Reason.BAD_OUTPUT))
 
 
 def pareto_front(results: Iterable[ConfigResult]) -> list[ConfigResult]:
@@ -58,33 +70,79 @@ def ordered(notes: Iterable[Note]) -> tuple[Note, ...]:
 
 
 def _result(spec: StudySpec, launches: Sequence[LaunchRecord]) -> ConfigResult | None:
-    """None where a recorded table does not tell the time per token at the latency load."""
+    """None without both objectives, or where a recorded table does not tell the time per token at the latency load."""
     phases: dict[int, list[PhaseResult]] = {}
+    sources: dict[int, list[str]] = {}
     for launch in launches:
         for phase in launch.phases:
             phases.setdefault(phase.concurrency, []).append(phase)
-    loads = {concurrency: _load(concurrency, tuple(repeats)) for concurrency, repeats in sorted(phases.items())}
-    latency = loads[spec.objectives.latency].tpot_ms
-    if latency is None:
+            sources.setdefault(phase.concurrency, []).extend(_sources(launch, [phase]))
+    loads = {load: _load(load, tuple(repeats), tuple(sources[load])) for load, repeats in sorted(phases.items())}
+    at_latency, at_throughput = loads.get(spec.objectives.latency), loads.get(spec.objectives.throughput)
+    if at_latency is None or at_throughput is None or (latency := at_latency.tpot_ms) is None:
         return None
     return ConfigResult(
         config=launches[0].config,
         loads=loads,
         latency=latency,
-        throughput=loads[spec.objectives.throughput].rate,
+        throughput=at_throughput.rate,
         score=math.nan,
         launches=tuple(launch.number for launch in launches),
         confirmed=False,
-        notes=ordered(note for launch in launches for note in (*launch.notes, *_phase_notes(launch.phases))),
+        notes=ordered(
+            [note for launch in launches for note in (*launch.notes, *_phase_notes(launch.phases))]
+            + [note for load in loads.values() for note in load.notes]
+        ),
+        lossless=next((launch.lossless for launch in reversed(launches) if launch.lossless), ()),
     )
 
 
+def _scored(
+    result: ConfigResult, baselines: Sequence[ConfigResult], quickest: ConfigResult, strongest: ConfigResult
+) -> ConfigResult:
+    """With its score and gains over the best baselines; a baseline's gain over itself is 1 without doubt."""
+    faster = _over(quickest.latency, result.latency)
+    stronger = _over(result.throughput, strongest.throughput)
+    score = math.sqrt(
+        quickest.latency.value / result.latency.value * result.throughput.value / strongest.throughput.value
+    )
+    gains = {}
+    for load, at in result.loads.items():
+        best = max((base.loads[load].rate for base in baselines if load in base.loads), key=_value, default=None)
+        if best is not None:
+            gains[load] = _over(at.rate, best)
+    return replace(result, score=score, score_doubt=_geometric_mean(score, faster, stronger), gains=gains)
+
+
+def _over(a: Estimate, b: Estimate) -> Estimate:
+    return Estimate(1.0, 1.0, 1.0) if a is b else ratio(a, b)
+
+
+def _geometric_mean(score: float, one: Estimate, other: Estimate) -> Estimate:
+    """The score's interval from those of its two speed-ups, whose errors are independent."""
+    if not (one.lo and one.hi and other.lo and other.hi):
+        return Estimate(score)
+    below = math.hypot(math.log(one.value / one.lo), math.log(other.value / other.lo)) / 2
+    above = math.hypot(math.log(one.hi / one.value), math.log(other.hi / other.value)) / 2
+    return Estimate(score, score * math.exp(-below), score * math.exp(above))
+
+
+def launch_load(launch: LaunchRecord, concurrency: int) -> LoadResult | None:
+    """What one launch alone says at one concurrency; None without a phase there."""
+    repeats = launch.repeats(concurrency)
+    return _load(concurrency, repeats, _sources(launch, repeats)) if repeats else None
+
+
+def _sources(launch: LaunchRecord, repeats: Iterable[PhaseResult]) -> tuple[str, ...]:
+    return tuple(f"launch {launch.number}, repeat {repeat.repeat}" for repeat in repeats)
+
+
 @lru_cache(maxsize=8192)
-def _load(concurrency: int, repeats: tuple[PhaseResult, ...]) -> LoadResult:
+def _load(concurrency: int, repeats: tuple[PhaseResult, ...], sources: tuple[str, ...]) -> LoadResult:
     # Kept, because judging after every launch would bootstrap all earlier ones again.
     # One generator state per estimate, so that one more load does not move the others' intervals.
     tpot = tpot_estimate(repeats, rng=_rng(concurrency)) if any(r.tpot_ms is not None for r in repeats) else None
-    rate = _rate_of(tpot) if tpot and concurrency == 1 else throughput_estimate(repeats, rng=_rng(concurrency))
+    rate = rate_of(tpot) if tpot and concurrency == 1 else throughput_estimate(repeats, rng=_rng(concurrency))
     first_tokens = [repeat.ttft_ms for repeat in repeats if repeat.ttft_ms is not None]
     accepts = [repeat.accept_length for repeat in repeats if repeat.accept_length is not None]
     return LoadResult(
@@ -93,18 +151,39 @@ def _load(concurrency: int, repeats: tuple[PhaseResult, ...]) -> LoadResult:
         tpot_ms=tpot,
         ttft_ms=sum(first_tokens) / len(first_tokens) if first_tokens else None,
         accept_length=sum(accepts) / len(accepts) if accepts else None,
-        notes=_phase_notes(repeats),
+        notes=ordered([*_phase_notes(repeats), *repeat_notes(repeats)]),
         extrapolated=any(repeat.extrapolated for repeat in repeats),
+        accept=accept_estimate(repeats),
+        outliers=tuple(_outlier_words(concurrency, repeats, sources)),
+        tails=_tails(repeats),
     )
 
 
-def _rate_of(tpot: Estimate) -> Estimate:
-    """Tokens per second of one stream; the ends of the interval change places."""
-    return Estimate(
-        1000 / tpot.value,
-        1000 / tpot.hi if tpot.hi else None,
-        1000 / tpot.lo if tpot.lo else None,
-    )
+def _outlier_words(concurrency: int, repeats: Sequence[PhaseResult], sources: Sequence[str]) -> Iterator[str]:
+    rates = [1000 / r.tpot_ms if concurrency == 1 and r.tpot_ms else r.output_tps for r in repeats]
+    for found in outliers(rates):
+        yield (
+            f"{sources[found.place]} at C={concurrency} is {found.off:+.1%} off the median of {len(rates)} repeats "
+            f"({found.value:.1f} tok/s)"
+        )
+
+
+_TAILS = ("ttft_ms", "ttft_p99_ms", "itl_ms", "itl_p99_ms", "e2e_ms", "goodput_rps")
+
+
+def _tails(repeats: Sequence[PhaseResult]) -> dict[str, Estimate]:
+    """Mean over repeats and the range they span: two or three percentiles make no interval."""
+    found = {}
+    for name in _TAILS:
+        values = [value for repeat in repeats if (value := getattr(repeat, name)) is not None]
+        if values:
+            mean = sum(values) / len(values)
+            found[name] = Estimate(mean, min(values), max(values)) if len(values) > 1 else Estimate(mean)
+    return found
+
+
+def _value(estimate: Estimate) -> float:
+    return estimate.value
 
 
 def _phase_notes(phases: Iterable[PhaseResult]) -> tuple[Note, ...]:

@@ -15,7 +15,7 @@ from search.contracts import Clock, Slot
 from search.errors import BreakerOpen, Interrupted
 from search.outcomes import Outcome
 from search.space import Space
-from search.storage import LaunchRecord, Store, StudyKind
+from search.storage import LaunchesSpent, LaunchRecord, Store, StudyKind
 from search.study.agenda import Agenda, Job
 from search.study.budget import Breaker, Budget
 from search.study.crew import Crew, Landed, crew_for
@@ -151,7 +151,14 @@ class Loop:
 
     def _start_launch(self, slot: Slot, job: Job) -> None:
         trial = job.trial.number if job.trial else None
-        record = self.launcher.plan(job.config, slot, stage=job.stage, why=job.why, trial=trial)
+        try:
+            record = self.launcher.plan(
+                job.config, slot, stage=job.stage, why=job.why, trial=trial, at_most=self.budget.launches
+            )
+        except LaunchesSpent:
+            # Another driver had the last one. The trial is settled at the end, as its earlier launches say.
+            self._ending = Ending.LAUNCHES
+            return
         self._under_way[slot.index] = (job, record)
         several = len(self.executor.slots) > 1
         self.listener.launching(
@@ -201,6 +208,7 @@ class Loop:
         return None
 
     def _end(self, trial: Trial, record: LaunchRecord) -> None:
+        self._catch_up()
         self.trials.end(trial, record, self.launches)
         if record.outcome is Outcome.LOST:
             self.give_up(record.asked)
@@ -233,7 +241,8 @@ class Loop:
 
     def _check_baseline(self) -> bool:
         """Whether the search may go on to speculating configs; not while the first baselines are under way."""
-        baselines = [launch for launch in self.launches if not launch.config.speculates]
+        self._catch_up()
+        baselines = [launch for launch in self.launches if launch.outcome and not launch.config.speculates]
         if any(launch.outcome is Outcome.MEASURED for launch in baselines):
             return True
         if any(job.stage == "baseline" for job, _ in self._under_way.values()):
@@ -245,6 +254,13 @@ class Loop:
                 "command again."
             )
         return True
+
+    def _catch_up(self) -> None:
+        """While no baseline of this run is measured, one that another driver has measured counts."""
+        if any(launch.outcome is Outcome.MEASURED and not launch.config.speculates for launch in self.launches):
+            return
+        here = {record.number for _, record in self._under_way.values()}
+        self.launches = [launch for launch in self.store.launches(self.name) if launch.number not in here]
 
     def _unmeasured_slots(self) -> set[int]:
         """Slots besides the first that have no baseline of their own yet."""
@@ -265,7 +281,7 @@ class Loop:
         return judge(self.spec, self.launches)
 
     def _start(self) -> RunStart:
-        to_do = sum(not self.trials.is_taken(config) for config in self.space.configs)
+        to_do = self.trials.left()
         return RunStart(
             study=self.name,
             kind=self.kind,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
@@ -15,10 +15,27 @@ from search.dialects import Dialect
 from search.errors import SearchError
 from search.space import Space, SpaceChoices, enumerate_space
 
+if TYPE_CHECKING:
+    from search.load import Limits
+
 
 def _yaml_off(value: Any) -> Any:
     """YAML 1.1 reads a bare `off` as false; the word is meant."""
     return "off" if value is False else value
+
+
+def _yaml_switches(value: Any) -> Any:
+    """YAML 1.1 reads bare `on` and `off` as truth values; the words are meant."""
+    if not isinstance(value, list | tuple):
+        return value
+    return tuple({True: "on", False: "off"}[item] if isinstance(item, bool) else item for item in value)
+
+
+def _decimals_as_text(value: Any) -> Any:
+    """A flag's `0.8` is sent as it is written."""
+    if not isinstance(value, list | tuple):
+        return value
+    return tuple(repr(item) if isinstance(item, float) else item for item in value)
 
 
 def _config_id(value: str) -> str:
@@ -32,6 +49,20 @@ def _config_id(value: str) -> str:
 def _flag_name(value: str) -> str:
     if not re.fullmatch(r"[a-z][a-z0-9-]*", value):
         raise ValueError(f"a server flag is written without its leading dashes, such as `tp-size`, but got {value!r}")
+    return value
+
+
+def _known_algorithm(value: Any) -> Any:
+    """Algorithms that SGLang has and this project does not drive are refused with what is missing."""
+    missing = {
+        "DSPARK": "a space for its gamma and its confidence tables",
+        "UNO": "a LoRA path per launch and its own tree limits",
+        "FROZEN_KV_MTP": "Gemma4 assistant drafts (SGLang makes it of EAGLE by itself)",
+        "MTP": "nothing: write EAGLE or NEXTN",
+    }
+    name = str(value).upper()
+    if name in missing:
+        raise ValueError(f"{name} is not driven by this project; missing: {missing[name]}")
     return value
 
 
@@ -52,11 +83,19 @@ class ModelSpec(_Part):
     """The target, its draft and how the draft speculates."""
 
     target: str = Field(min_length=1)
-    draft: str = Field(min_length=1)
-    algorithm: Algorithm
+    draft: str = ""
+    algorithm: Annotated[Algorithm, BeforeValidator(_known_algorithm)]
     architecture: str = ""
     tp: Count = 1
     trust_remote_code: bool = False
+
+    @model_validator(mode="after")
+    def _has_its_draft(self) -> ModelSpec:
+        if self.algorithm == "NGRAM" and self.draft:
+            raise ValueError(f"NGRAM drafts from the text itself, without a model, but `draft` is {self.draft!r}")
+        if self.algorithm in ("EAGLE3", "STANDALONE", "DFLASH") and not self.draft:
+            raise ValueError(f"{self.algorithm} needs a draft model: name its path or id as `draft`")
+        return self
 
 
 class HardwareSpec(_Part):
@@ -108,14 +147,20 @@ class SpaceSpec(_Part):
     num_steps: tuple[Count, ...] = Field(strict=False, min_length=1)
     num_draft_tokens: tuple[Annotated[int, Field(ge=2)] | Literal["tree"], ...] = Field(strict=False, min_length=1)
     allreduce_fusion: tuple[Fusion, ...] = Field(("off",), strict=False, min_length=1)
-    knobs: dict[str, tuple[str | int, ...]] = Field({}, strict=False)
+    knobs: dict[str, Annotated[tuple[str | int, ...], BeforeValidator(_yaml_switches)]] = Field({}, strict=False)
+    flags: dict[FlagName, Annotated[tuple[str | int | bool, ...], BeforeValidator(_decimals_as_text)]] = Field(
+        {}, strict=False
+    )
 
     @field_validator("knobs")
     @classmethod
     def _known_knobs(cls, knobs: dict[str, tuple[str | int, ...]]) -> dict[str, tuple[str | int, ...]]:
         for name in knobs:
             if name not in OPTIONAL_KNOBS:
-                raise ValueError(f"an optional knob is one of {', '.join(OPTIONAL_KNOBS)}, but got {name!r}")
+                raise ValueError(
+                    f"an optional knob is one of {', '.join(OPTIONAL_KNOBS)}, but got {name!r}; "
+                    "any other server flag is opened under `space.flags`"
+                )
         return knobs
 
 
@@ -152,10 +197,30 @@ class PromptsSpec(_Part):
         return template
 
 
+class LimitsSpec(_Part):
+    """What a request must keep to count as good, for goodput; without a limit there is none.
+
+    Not part of what makes measurements comparable: it changes no number but goodput.
+    """
+
+    ttft_ms: Positive | None = None
+    tpot_ms: Positive | None = None
+
+    @property
+    def load_limits(self) -> Limits | None:
+        """As the client takes them; None without any."""
+        if self.ttft_ms is None and self.tpot_ms is None:
+            return None
+        from search.load import Limits  # late: a study file is read for many things that send no load
+
+        return Limits(ttft_ms=self.ttft_ms, tpot_ms=self.tpot_ms)
+
+
 class MeasureSpec(_Part):
     """How phases are measured; part of what makes two measurements comparable.
 
-    `parallel_loads` lets the servers of one host be measured at the same time; without it they
+    `requests_at_latency` is a floor at low loads, where prompts are what makes one run differ from
+    another; above it each worker gets `requests_per_worker` requests. `parallel_loads` lets the servers of one host be measured at the same time; without it they
     take turns, because they share processors, memory and links.
     """
 
@@ -166,6 +231,7 @@ class MeasureSpec(_Part):
     watch_repeats: Annotated[int, Field(ge=1, le=20)] = 1
     parallel_loads: bool = False
     prompts: PromptsSpec = PromptsSpec()
+    limits: LimitsSpec = LimitsSpec()
 
     def phase(self, concurrency: int, *, warm: bool) -> Phase:
         """The phase at `concurrency`: each worker gets the same number of requests.
@@ -301,6 +367,7 @@ class StudySpec(_Part):
             num_draft_tokens=self.space.num_draft_tokens,
             allreduce_fusion=self.space.allreduce_fusion,
             optional={name: tuple(values) for name, values in self.space.knobs.items()},
+            flags={name: tuple(values) for name, values in self.space.flags.items()},
         )
 
     def space_of(self, dialect: Dialect) -> Space:

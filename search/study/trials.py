@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
-from typing import Any
+from typing import Any, TypeAlias
 
 from optuna.study import Study
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
@@ -17,6 +17,9 @@ from search.storage import LaunchRecord, StudyKind
 from search.study.budget import is_static_fault
 from search.study.owner import OWNER, this_process
 from search.study.spec import StudySpec
+
+Claim: TypeAlias = Callable[[str, int, Callable[[int], bool]], bool]
+"""Of a config id, for a trial's number; the last tells whether a trial that holds it holds it no more."""
 
 CONSTRAINT = "launch"
 WORSE = 0.10
@@ -72,19 +75,24 @@ class Trials:
         sampler: Over the valid configs.
         spec: Names the objectives.
         kind: For people, as a user attribute.
+        claim: Takes a config for a trial, or says that another holds it: `Store.claim` of the study. Without it, no
+            other driver may share the study.
     """
 
-    def __init__(self, study: Study, sampler: FiniteSpaceSampler, spec: StudySpec, kind: StudyKind) -> None:
+    def __init__(
+        self, study: Study, sampler: FiniteSpaceSampler, spec: StudySpec, kind: StudyKind, *, claim: Claim | None = None
+    ) -> None:
         self._study = study
         self._sampler = sampler
         self._spec = spec
         self._kind = kind
+        self._claim = claim
 
     def ask(self, config: SpecConfig | None, *, stage: str) -> tuple[Trial, SpecConfig] | None:
         """Open a trial: for `config`, or for what the sampler proposes without one.
 
-        Two drivers of one study may choose the same config in the same moment; the trial with the
-        lower number keeps it.
+        Two drivers of one study may choose the same config in the same moment: one trial gets it,
+        see `Store.claim`.
 
         Returns:
             The trial and its config; None when another driver was faster with `config`.
@@ -93,39 +101,55 @@ class Trials:
             SpaceExhausted: The sampler has nothing left to propose.
         """
         while True:
-            trial = self._open(config)
-            chosen = config or SpecConfig.from_params(trial.relative_params)
-            for name in chosen.params:
-                trial.suggest_categorical(name, self._sampler.distributions[name].choices)
-            for key, value in (("config_id", chosen.config_id), ("stage", stage), ("kind", self._kind)):
-                trial.set_user_attr(key, value)
-            if not self._sampler.is_taken_before(self._study, trial.number, chosen):
+            trial = self._open(config, stage)
+            try:
+                chosen = config or SpecConfig.from_params(trial.relative_params)
+            except BaseException:
+                # The sampler had nothing to propose: no trial may stay behind as running.
+                self._fail(trial, again=True)
+                raise
+            if config is None:
+                for name in chosen.params:
+                    trial.suggest_categorical(name, self._sampler.distributions[name].choices)
+                trial.set_user_attr("config_id", chosen.config_id)
+            if self._keeps(trial, chosen):
                 return trial, chosen
             self.abandon(trial, reason=Reason.STOPPED.value)
             if config is not None:
                 return None
 
-    def _open(self, config: SpecConfig | None) -> Trial:
-        """A running trial of ours. Not through `Study.ask`, which takes what another driver has queued."""
-        storage = self._study._storage
+    def _open(self, config: SpecConfig | None, stage: str) -> Trial:
+        """A running trial of ours. Not through `Study.ask`, which takes what another driver has queued.
+
+        What is known goes into its first transaction: one commit instead of one for each word.
+        """
+        attributes = {OWNER: this_process(), "stage": stage, "kind": self._kind}
+        params = config.params if config else {}
         template = create_trial(
             state=TrialState.RUNNING,
-            user_attrs={OWNER: this_process()},
-            system_attrs={} if config is None else {"fixed_params": dict(config.params)},
+            params=dict(params),
+            distributions={name: self._sampler.distributions[name] for name in params},
+            user_attrs=attributes | ({"config_id": config.config_id} if config else {}),
         )
         self._study._thread_local.cached_all_trials = None  # as `Study.ask` does: look at the storage again
-        trial_id = storage.create_new_trial(self._study._study_id, template_trial=template)
-        try:
-            return Trial(self._study, trial_id)
-        except BaseException:
-            # The sampler had nothing to propose: no trial may stay behind as running.
-            storage.set_trial_user_attr(trial_id, MAY_ASK_AGAIN, True)
-            storage.set_trial_state_values(trial_id, TrialState.FAIL)
-            raise
+        trial_id = self._study._storage.create_new_trial(self._study._study_id, template_trial=template)
+        return Trial(self._study, trial_id)
+
+    def _keeps(self, trial: Trial, config: SpecConfig) -> bool:
+        """Whether `trial` may have `config`, whatever other drivers choose in the same moment."""
+        if self._sampler.is_taken_before(self._study, trial.number, config):
+            return False
+        if self._claim is None:
+            return True
+        return self._claim(config.config_id, trial.number, lambda number: self._sampler.is_free(self._study, number))
 
     def is_taken(self, config: SpecConfig) -> bool:
         """Whether a trial of `config` has ended for good, runs, or waits."""
-        return config.config_id not in {free.config_id for free in self._sampler.remaining(self._study)}
+        return config not in self._sampler.remaining(self._study)
+
+    def left(self) -> int:
+        """How many valid configs nobody has asked."""
+        return len(self._sampler.remaining(self._study))
 
     def nothing_left(self) -> bool:
         """Whether every valid config is taken."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from search.config import SpecConfig, simplicity
-from search.load import Estimate, separable
+from search.load import Estimate, ratio, separable
 from search.outcomes import Note
 from search.study.judgement import ConfigResult, LoadResult, LoadWinner, Pick
 from search.study.spec import StudySpec
@@ -118,4 +118,12 @@ def _winner(load: int, results: Sequence[ConfigResult]) -> LoadWinner | None:
         tied=tuple(other for other, _ in tied if other != config),
         equal_fusion_gain=at.rate.value / equal.rate.value - 1 if equal and config.speculates else None,
         extrapolated=at.extrapolated or base.extrapolated,
+        gain_doubt=_gain(at.rate, base.rate) if config.speculates else None,
+        equal_fusion_doubt=_gain(at.rate, equal.rate) if equal and config.speculates else None,
     )
+
+
+def _gain(rate: Estimate, base: Estimate) -> Estimate:
+    """`rate / base - 1`, interval included; paired by prompt where both tell them."""
+    told = ratio(rate, base)
+    return Estimate(told.value - 1, None if told.lo is None else told.lo - 1, None if told.hi is None else told.hi - 1)

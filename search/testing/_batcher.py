@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 
@@ -50,13 +50,13 @@ class Costs:
 
 @dataclass(slots=True)
 class Generation:
-    """One request. `tokens` counts what was emitted; each step puts one item into `updates`."""
+    """One request in the scheduler. `tokens` counts what was emitted."""
 
+    number: int
     wanted: int
     tokens: int = 0
     verify_count: int = 0
     histogram: list[int] = field(default_factory=list)
-    updates: asyncio.Queue[int] = field(default_factory=asyncio.Queue)
     cancelled: bool = False
     _credit: float = 0.0
 
@@ -72,7 +72,6 @@ class Generation:
             self.histogram[accepted] += 1
             emitted += accepted
         self.tokens = min(self.wanted, self.tokens + emitted)
-        self.updates.put_nowait(self.tokens)
 
     @property
     def done(self) -> bool:
@@ -81,22 +80,32 @@ class Generation:
 
 
 class Batcher:
-    """Runs at most `limit` requests at once; the others wait in line, as in the real server."""
+    """Runs at most `limit` requests at once; the others wait in line, as in the real server.
 
-    def __init__(self, costs: Costs, *, limit: int, watch: Callable[[int], bool]) -> None:
+    Args:
+        costs: Of a step.
+        limit: See above.
+        watch: Asked with the batch before each step; False stops all progress.
+        tell: Gets those that have made a step.
+    """
+
+    def __init__(
+        self,
+        costs: Costs,
+        *,
+        limit: int,
+        watch: Callable[[int], bool],
+        tell: Callable[[Sequence[Generation]], None],
+    ) -> None:
         self._costs = costs
         self._limit = limit
         self._watch = watch
+        self._tell = tell
         self._waiting: deque[Generation] = deque()
         self._running: list[Generation] = []
         self._arrived = asyncio.Event()
         self.verify_count = 0
         self.tokens = 0
-
-    @property
-    def busy(self) -> bool:
-        """Whether requests run or wait."""
-        return bool(self._running or self._waiting)
 
     def submit(self, generation: Generation) -> None:
         """Put a request into the line."""
@@ -104,7 +113,7 @@ class Batcher:
         self._arrived.set()
 
     async def run(self) -> None:
-        """Step for ever; `watch(batch)` is asked before each step and False stops all progress."""
+        """Step for ever."""
         loop = asyncio.get_running_loop()
         due = loop.time()
         while True:
@@ -125,3 +134,4 @@ class Batcher:
                 generation.step(self._costs)
                 self.tokens += generation.tokens - before
                 self.verify_count += self._costs.steps > 0 and before > 0
+            self._tell(self._running)

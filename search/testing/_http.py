@@ -11,23 +11,23 @@ from typing import Any
 
 from aiohttp import web
 
-from search.testing._batcher import Batcher, Generation
+from search.testing._link import Request, Requests
 
 
 class Api:
-    """Routes over a batcher."""
+    """Routes over a scheduler."""
 
     def __init__(
         self,
         args: argparse.Namespace,
-        batcher: Batcher,
+        requests: Requests,
         *,
         release: str,
         arrived: Callable[[], bool],
         warmed_up: asyncio.Event,
     ) -> None:
         self._args = args
-        self._batcher = batcher
+        self._requests = requests
         self._release = release
         self._arrived = arrived
         self._warmed_up = warmed_up
@@ -50,10 +50,10 @@ class Api:
         body = await request.json()
         if not self._arrived():
             await asyncio.Event().wait()
-        generation = Generation(wanted=int(body.get("sampling_params", {}).get("max_new_tokens", 128)))
+        generation = Request(wanted=int(body.get("sampling_params", {}).get("max_new_tokens", 128)))
         prompt_tokens = len(str(body.get("text", "")).split()) + len(body.get("input_ids", ()))
         facts = {"id": f"{next(self._ids):032x}", "prompt_tokens": prompt_tokens, "cached_tokens": 0}
-        self._batcher.submit(generation)
+        self._requests.submit(generation)
         try:
             if body.get("stream"):
                 return await self._stream(request, generation, facts)
@@ -61,9 +61,9 @@ class Api:
                 await generation.updates.get()
             return web.json_response(self._record(generation, generation.tokens, facts))
         finally:
-            generation.cancelled = True  # a client that went away frees its place
+            self._requests.leave(generation)  # a client that went away frees its place
 
-    async def _stream(self, request: web.Request, generation: Generation, facts: dict[str, Any]) -> web.StreamResponse:
+    async def _stream(self, request: web.Request, generation: Request, facts: dict[str, Any]) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
         tokens = 0
@@ -74,7 +74,7 @@ class Api:
         await response.write(b"data: [DONE]\n\n")
         return response
 
-    def _record(self, generation: Generation, tokens: int, facts: dict[str, Any]) -> dict[str, Any]:
+    def _record(self, generation: Request, tokens: int, facts: dict[str, Any]) -> dict[str, Any]:
         meta: dict[str, Any] = {**facts, "finish_reason": None, "completion_tokens": tokens}
         if tokens >= generation.wanted:
             meta["finish_reason"] = {"type": "length", "length": generation.wanted}
@@ -85,15 +85,15 @@ class Api:
         return {"text": " word" * tokens, "meta_info": meta, "index": 0}
 
     async def _flush(self, _: web.Request) -> web.Response:
-        if self._batcher.busy:
+        if self._requests.busy:
             return web.Response(status=400, text="Flush cache failed: requests are running or waiting.\n")
         return web.Response(text="Cache flushed.\n")
 
     async def _server_info(self, _: web.Request) -> web.Response:
         limit = self._args.max_running_requests
         state: dict[str, Any] = {"effective_max_running_requests_per_dp": limit, "last_gen_throughput": 0.0}
-        if self._batcher.verify_count:
-            state["avg_spec_accept_length"] = self._batcher.tokens / self._batcher.verify_count
+        if self._requests.verify_count:
+            state["avg_spec_accept_length"] = self._requests.tokens / self._requests.verify_count
         info = {**vars(self._args), "internal_states": [state] * self._args.dp_size, "version": self._release}
         return web.json_response(info)
 

@@ -1,15 +1,22 @@
-"""The fake's child processes: they boot, log in the real server's words, and die on demand."""
+"""The fake's child processes: they boot, log in the real server's words, make tokens, and die on demand."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
+import socket
 import sys
 import time
 from collections.abc import Collection
 from datetime import UTC, datetime
 
+from search.testing._batcher import Costs
+from search.testing._link import run_scheduler
 from search.testing._noise import make_noise
+
+LOAD = 8
+"""Batch size from which misbehaviours under load strike."""
 
 _WORKER = (
     '  File "/site/sglang/srt/managers/scheduler.py", line 3130, in run_scheduler_process\n    scheduler = Scheduler('
@@ -68,8 +75,10 @@ def die(frame: str, exception: str) -> None:
     sys.exit(1)
 
 
-def scheduler(*, misbehaviours: Collection[str], boot_s: float, ready: int, orders: int) -> None:
-    """Boot, tell the launcher through `ready`, then die when something arrives on `orders`."""
+def scheduler(
+    *, misbehaviours: Collection[str], boot_s: float, ready: int, link: socket.socket, costs: Costs, limit: int
+) -> None:
+    """Boot, tell the launcher through `ready`, then make tokens for what arrives on `link`, `limit` requests at once."""
     for line in _BOOT:
         say(line, " TP0")
         time.sleep(boot_s / len(_BOOT))
@@ -87,9 +96,17 @@ def scheduler(*, misbehaviours: Collection[str], boot_s: float, ready: int, orde
         if line.startswith("Init torch distributed begin") and "hang-in-rendezvous" in misbehaviours:
             time.sleep(3600)
     os.write(ready, b"ready\n")
-    if os.read(orders, 16):
+    os.close(ready)
+
+    def fail() -> None:
         die(_LOOP, "RuntimeError: CUDA error: an illegal memory access was encountered")
-    sys.exit(0)
+
+    def watch(batch: int) -> bool:
+        if "die-under-load" in misbehaviours and batch >= LOAD:
+            fail()
+        return not ("hang-under-load" in misbehaviours and batch >= LOAD)
+
+    asyncio.run(run_scheduler(link, costs, limit=limit, watch=watch, die=fail))
 
 
 def detokenizer() -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from search.config import SpecConfig
 from search.contracts import EffectiveSettings, LaunchPaths, Phase, PhaseResult, SelfClosing, Slot, StopReport
 from search.errors import Interrupted, NotRecorded
+from search.load import write_answers
 from search.outcomes import Note
 
 CLEAN = StopReport(clean=True, duration_s=5.0)
@@ -43,6 +44,8 @@ class Script:
         stop: What closing reports.
         on_close: Called while closing, such as to press Ctrl-C then.
         on_phase: Called when a phase begins, such as to wait for another slot.
+        answers: Token ids of an answer, given the number of its prompt, the concurrency and the
+            repeat; None for a release that tells none.
         hangs: Phases do not end before `ScriptedEngine.abort`, and then raise `Interrupted`.
     """
 
@@ -55,6 +58,7 @@ class Script:
     notes: tuple[Note, ...] = ()
     on_close: Callable[[], None] | None = None
     on_phase: Callable[[], None] | None = None
+    answers: Callable[[int, int, int], Sequence[int]] | None = None
     hangs: bool = False
 
 
@@ -68,6 +72,7 @@ class ScriptedEngine:
         launched: Ids of all configs that were launched, in order.
         slots: Index of the slot of each launch, in the same order.
         phases: Concurrency and repeat of all phases that were asked, in order.
+        probes: Ids of the configs whose launches were probed (a phase as repeat 0), in order.
         open: Sessions that were not closed.
         most_open: The highest `open` has been.
     """
@@ -79,6 +84,7 @@ class ScriptedEngine:
         self.launched: list[str] = []
         self.slots: list[int] = []
         self.phases: list[tuple[int, int]] = []
+        self.probes: list[str] = []
         self.open = 0
         self.most_open = 0
 
@@ -108,7 +114,7 @@ class ScriptedEngine:
         """End phases that hang, and every later one, with `Interrupted`. For other threads."""
         self._aborted.set()
 
-    def launch(self, config: SpecConfig, *, slot: Slot, paths: LaunchPaths) -> ScriptedSession:  # noqa: ARG002
+    def launch(self, config: SpecConfig, *, slot: Slot, paths: LaunchPaths) -> ScriptedSession:
         """See `Engine`."""
         with self._lock:
             script = self._script(config, self.launched.count(config.config_id), slot.index)
@@ -119,25 +125,29 @@ class ScriptedEngine:
         with self._lock:
             self.open += 1
             self.most_open = max(self.most_open, self.open)
-        return ScriptedSession(self, script, script.runs or config)
+        return ScriptedSession(self, script, script.runs or config, paths)
 
 
 class ScriptedSession(SelfClosing):
     """See `Session`."""
 
-    def __init__(self, engine: ScriptedEngine, script: Script, runs: SpecConfig) -> None:
+    def __init__(self, engine: ScriptedEngine, script: Script, runs: SpecConfig, paths: LaunchPaths) -> None:
         self._engine = engine
         self._script = script
+        self._paths = paths
         self._closed = False
         self.effective = EffectiveSettings(runs, release="scripted")
         self.boot_s = script.boot_s
 
     def measure(self, phase: Phase, repeat: int) -> PhaseResult:
-        """See `Session`; two requests' worth of samples, all alike."""
-        self._engine.phases.append((phase.concurrency, repeat))
-        if self._script.on_phase is not None:
+        """See `Session`. Repeat 0 is a probe: it is listed apart; `on_phase` and `hangs` are not for it."""
+        if repeat == 0:
+            self._engine.probes.append(self.effective.config.config_id)
+        else:
+            self._engine.phases.append((phase.concurrency, repeat))
+        if self._script.on_phase is not None and repeat > 0:
             self._script.on_phase()
-        if self._script.hangs:
+        if self._script.hangs and repeat > 0:
             self._engine._aborted.wait()
         if self._engine._aborted.is_set():
             raise Interrupted("The scripted engine was aborted.")
@@ -147,7 +157,8 @@ class ScriptedSession(SelfClosing):
         if rate is None:
             raise NotRecorded(f"The script has no rate at concurrency {phase.concurrency}.")
         tokens = phase.requests * phase.output_tokens
-        return PhaseResult(
+        answers = self._script.answers
+        result = PhaseResult(
             concurrency=phase.concurrency,
             repeat=repeat,
             requests=phase.requests,
@@ -159,7 +170,14 @@ class ScriptedSession(SelfClosing):
             ttft_ms=50.0,
             accept_length=self._script.speed.accept_at(phase.concurrency),
             notes=self._script.notes,
+            prompt_ids=() if answers is None else tuple(f"p{number}" for number in range(phase.requests)),
+            outputs=()
+            if answers is None
+            else tuple(tuple(answers(number, phase.concurrency, repeat)) for number in range(phase.requests)),
         )
+        if result.outputs:
+            write_answers(self._paths.outputs(phase.concurrency), result)
+        return result
 
     def close(self) -> StopReport:
         """See `Session`."""

@@ -1,7 +1,9 @@
 """A fake SGLang server: `python -m search.testing.fake_server`, with the real one's flags and routes.
 
 Like the real one it is several processes (launcher, one scheduler per tensor-parallel rank,
-detokenizer) that log in the real one's words, and it resolves arguments as its release does.
+detokenizer) that log in the real one's words, and it resolves arguments as its release does. The
+first scheduler makes all tokens: stopped, it leaves silence behind an HTTP server that still
+answers; killed, it ends the server.
 
 Environment:
     FAKE_SGLANG: Misbehaviours, separated by commas:
@@ -29,15 +31,14 @@ import argparse
 import ctypes
 import os
 import signal
+import socket
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from search.testing import _arguments, _noise, _scheduler
-
-LOAD = 8
-"""Batch size from which misbehaviours under load strike."""
+from search.testing._batcher import Costs
 
 ENDS = {"exit-0": 0, "exit-1": 1, "exit-2": 2, "exit-kill": -signal.SIGKILL}
 """Misbehaviour -> how the launcher ends while loading, without a word."""
@@ -56,6 +57,13 @@ MISBEHAVIOURS = frozenset(
 
 _PR_SET_PDEATHSIG = 1
 
+WATCH_S = 0.1
+"""Between two looks at the children; the real one looks once a second."""
+
+_WAITING = (
+    '  File "/site/sglang/srt/entrypoints/engine.py", line 1220, in _wait_for_scheduler_ready\n    raise RuntimeError('
+)
+
 
 @dataclass(slots=True)
 class Launcher:
@@ -64,37 +72,82 @@ class Launcher:
     args: argparse.Namespace
     release: str
     misbehaviours: frozenset[str]
-    children: list[int] = field(default_factory=list)
+    children: dict[int, str] = field(default_factory=dict)
     ready: int = -1
-    orders: int = -1
+    link: socket.socket = field(init=False)
 
     def start_children(self) -> None:
         """Fork before any thread or event loop exists."""
         signal.signal(signal.SIGQUIT, self.child_failed)
         self.ready, ready = os.pipe()
-        orders, self.orders = os.pipe()
+        self.link, link = socket.socketpair()
+        costs = Costs.of(self.args, speed=float(os.environ.get("FAKE_SGLANG_SPEED", "1")))
         boot_s = float(os.environ.get("FAKE_SGLANG_BOOT_S", "0"))
         for rank in range(self.args.tp_size):
             if rank == 0:
                 self._fork(
+                    "scheduler_0",
                     lambda: _scheduler.scheduler(
-                        misbehaviours=self.misbehaviours, boot_s=boot_s, ready=ready, orders=orders
-                    )
+                        misbehaviours=self.misbehaviours,
+                        boot_s=boot_s,
+                        ready=ready,
+                        link=link,
+                        costs=costs,
+                        limit=self.args.max_running_requests,
+                    ),
                 )
+                # No other child may hold these ends: their closing tells that this one is gone.
+                os.close(ready)
+                link.close()
             else:
-                self._fork(_scheduler.detokenizer)
-        self._fork(_scheduler.detokenizer)
-        os.close(ready)
-        os.close(orders)
+                self._fork(f"scheduler_{rank}", _scheduler.detokenizer)
+        self._fork("detokenizer", _scheduler.detokenizer)
         if "double-fork-grandchild" in self.misbehaviours:
             _scheduler.grandchild()
         if "runaway-grandchild" in self.misbehaviours:
             _scheduler.grandchild(new_session=True)
 
     def wait_booted(self) -> None:
-        """Return when the scheduler is ready; its death arrives as SIGQUIT meanwhile."""
-        while not os.read(self.ready, 16):
-            time.sleep(0.01)  # its pipe closed: SIGQUIT is on its way
+        """Return when the scheduler is ready; its own word of its death arrives as SIGQUIT meanwhile."""
+        if os.read(self.ready, 16):
+            return
+        if (died := self._dead_child(block=True)) is not None and died[2] < 0:
+            self._say_died_loading(died[2])
+            self.end_with(1)
+        time.sleep(3600)  # SIGQUIT is on its way
+
+    async def watch_children(self) -> None:
+        """End as the real one does when a child is killed without a word of its own."""
+        import asyncio
+
+        while True:
+            if (died := self._dead_child()) is not None:
+                break
+            await asyncio.sleep(WATCH_S)
+        name, pid, code = died
+        _scheduler.say(
+            f"Subprocess {name} (pid={pid}) crashed with exit code {code}. Triggering SIGQUIT for cleanup..."
+        )
+        os.kill(os.getpid(), signal.SIGQUIT)
+
+    def _dead_child(self, *, block: bool = False) -> tuple[str, int, int] | None:
+        """Name, pid and exit code of a child that died; None while all live."""
+        try:
+            pid, status = os.waitpid(next(iter(self.children)) if block else -1, 0 if block else os.WNOHANG)
+        except ChildProcessError:
+            return None
+        return (self.children.pop(pid, "process"), pid, os.waitstatus_to_exitcode(status)) if pid else None
+
+    def _say_died_loading(self, code: int) -> None:
+        if self.release.startswith("0.5.9"):
+            _scheduler.say("Rank 0 scheduler is dead. Please check if there are relevant logs.")
+            error = "EOFError"
+        else:
+            error = (
+                f"RuntimeError: Rank 0 scheduler died during initialization (exit code: {code}). If exit code is -9 "
+                "(SIGKILL), a common cause is the OS OOM killer. Run `dmesg -T | grep -i oom` to check."
+            )
+        os.write(2, f"Traceback (most recent call last):\n{_WAITING}\n{error}\n".encode())
 
     def end_with(self, code: int) -> None:
         """End at once, children first."""
@@ -104,19 +157,15 @@ class Launcher:
             os.kill(os.getpid(), -code)
         os._exit(code)
 
-    def fail_scheduler(self) -> None:
-        """Let the scheduler die of a CUDA fault."""
-        os.write(self.orders, b"die\n")
-
     def end(self) -> None:
         """Kill the tree, this process included: a clean stop ends with -9."""
         self.end_with(-signal.SIGKILL)
 
-    def _fork(self, work: Callable[[], None]) -> None:
+    def _fork(self, name: str, work: Callable[[], None]) -> None:
         parent = os.getpid()
         pid = os.fork()
         if pid:
-            self.children.append(pid)
+            self.children[pid] = name
             return
         signal.signal(signal.SIGQUIT, signal.SIG_DFL)
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
@@ -139,32 +188,26 @@ async def serve(launcher: Launcher) -> None:
 
     from aiohttp import web
 
-    from search.testing._batcher import Batcher, Costs
     from search.testing._http import Api
+    from search.testing._link import Request, Requests
 
     bad = launcher.misbehaviours
 
-    def step(batch: int) -> bool:
-        if "die-under-load" in bad and batch >= LOAD:
-            launcher.fail_scheduler()
-            return False
-        return not ("hang-under-load" in bad and batch >= LOAD)
-
     def arrived() -> bool:
         if "die-at-first-request" in bad or ("die-of-two-first-requests" in bad and not warmed_up.is_set()):
-            launcher.fail_scheduler()
+            requests.fail_scheduler()
         return bad.isdisjoint({"die-at-first-request", "ready-but-silent", "health-lies"})
 
     warmed_up = asyncio.Event()
     if "health-lies" in bad:
         warmed_up.set()
     args = launcher.args
-    costs = Costs.of(args, speed=float(os.environ.get("FAKE_SGLANG_SPEED", "1")))
-    batcher = Batcher(costs, limit=args.max_running_requests, watch=step)
+    requests = Requests(launcher.link)
+    await requests.open()
     told = argparse.Namespace(**vars(args))
     if "old-server" in bad:
         told.nccl_port = (args.nccl_port or args.port) + 1
-    api = Api(told, batcher, release=launcher.release, arrived=arrived, warmed_up=warmed_up)
+    api = Api(told, requests, release=launcher.release, arrived=arrived, warmed_up=warmed_up)
     runner = web.AppRunner(api.app(), access_log=None)
     await runner.setup()
     await web.TCPSite(runner, args.host, args.port, reuse_address=True).start()
@@ -185,12 +228,16 @@ async def serve(launcher: Launcher) -> None:
 
     async def warm_up() -> None:
         await asyncio.sleep(float(os.environ.get("FAKE_SGLANG_WARMUP_S", "0.05")))
+        requests.submit(first := Request(wanted=1))
+        while not first.done:
+            await first.updates.get()
         _scheduler.say("The server is fired up and ready to roll!")
         warmed_up.set()
 
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(warm_up())
-        tasks.create_task(batcher.run())
+        tasks.create_task(requests.run())
+        tasks.create_task(launcher.watch_children())
 
 
 def main(argv: list[str] | None = None, *, release: str = "0.5.11") -> int:

@@ -59,7 +59,10 @@ def test_page_of_a_measured_study_has_no_label(content):
 def test_first_screen_says_the_winner_of_each_load_in_words(text):
     headlines = text.index("At C=30 v2-k1-s2-d3 wins: 759 tok/s, +10.1% over off.")
     assert headlines < text.index("Latency against throughput")
-    assert re.search(r"C=30</td><td><strong><code>v2-k1-s2-d3</code></strong></td><td class=\"n\">759</td>", text)
+    assert re.search(
+        r"C=30</td><td><strong><code>v2-k1-s2-d3</code></strong></td><td class=\"n\">759<span class=.doubt.> \[752, 767\]</span></td>",
+        text,
+    )
 
 
 def test_winner_that_only_extrapolation_makes_stands_below_and_says_so(content):
@@ -71,7 +74,7 @@ def test_winner_that_only_extrapolation_makes_stands_below_and_says_so(content):
 
 
 def test_page_escapes_whatever_users_and_logs_wrote(content):
-    evil = SpecConfig.from_id("v2-k1-s2-d3+attn=" + EVIL.replace(" ", ""))
+    evil = SpecConfig.from_id("v2-k1-s2-d3+attn=<script>alert(1)")
     judgement = content.judgement
     results = tuple(replace(result, config=evil) for result in judgement.results)
     hostile = replace(
@@ -106,7 +109,7 @@ def test_pareto_marks_every_config_and_joins_the_front(text):
     assert traces["front"]["x"] == [92.7, 86.8]
     assert traces["baseline (off)"]["marker"]["symbol"] == ["diamond"]
     assert traces["v2 chain"]["text"] == ["v2-k1-s2-d3"]
-    assert "C=30: 759 tok/s (+10.1%), accept 1.90" in traces["v2 chain"]["customdata"][0]
+    assert "C=30: 759 [752, 767] tok/s (+10.1%), accept 1.90" in traces["v2 chain"]["customdata"][0]
     assert traces["v1 tree"]["text"] == [""]
 
 

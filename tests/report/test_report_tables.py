@@ -12,11 +12,14 @@ from search.report.payload import payload
 FRONT = (
     "rank,config_id,spec_version,topk,num_steps,num_draft_tokens,allreduce_fusion,c1_tpot_ms,c1_tpot_ms_lo,"
     "c1_tpot_ms_hi,c1_output_tps,c100_output_tps,c100_output_tps_lo,c100_output_tps_hi,accept_c1,accept_c100,score,"
-    "launches,confirmed,notes,launch_command"
+    "launches,confirmed,notes,launch_command,"
+    "c1_output_tps_lo,c1_output_tps_hi,accept_c1_lo,accept_c1_hi,accept_c100_lo,accept_c100_hi,score_lo,score_hi,lossless"
 )
 TRIALS = (
     "launch,stage,config_id,spec_version,topk,num_steps,num_draft_tokens,allreduce_fusion,outcome,reason,blame,notes,"
-    "c1_tpot_ms,c100_output_tps,accept_c1,accept_c100,score,boot_s,duration_s,why"
+    "c1_tpot_ms,c100_output_tps,accept_c1,accept_c100,score,boot_s,duration_s,why,"
+    "c1_tpot_ms_lo,c1_tpot_ms_hi,c100_output_tps_lo,c100_output_tps_hi,accept_c1_lo,accept_c1_hi,"
+    "accept_c100_lo,accept_c100_hi,score_lo,score_hi,lossless"
 )
 
 
@@ -47,7 +50,9 @@ def test_trial_rows_follow_launch_order_and_keep_failures(content):
     shuffled = replace(content, launches=content.launches[::-1])
     lines = trials_frame(shuffled).to_csv(index=False).splitlines()
     assert [line.split(",")[0] for line in lines[1:]] == ["1", "2", "3", "4"]
-    assert lines[4] == "4,search,v1-k2-s2-d7,v1,2,2,7,off,FAILED,OOM_GRAPH,config,,,,,,,,840.0,proposed by tpe"
+    assert (
+        lines[4] == "4,search,v1-k2-s2-d7,v1,2,2,7,off,FAILED,OOM_GRAPH,config,,,,,,,,840.0,proposed by tpe,,,,,,,,,,,"
+    )
 
 
 def test_trial_row_of_a_running_launch_says_so(content):

@@ -155,7 +155,8 @@ def test_fusion_is_compared_at_equal_fusion_too(spec):
     assert low.gain == pytest.approx(0.0421, abs=1e-4) and low.equal_fusion_gain == pytest.approx(0.1)
     assert high.equal_fusion_gain == pytest.approx(0.1) and high.gain == pytest.approx(0.0577, abs=1e-4)
     assert judgement.headlines[-1] == (
-        "Against the baseline with the winner's own all-reduce fusion: +10.0% at C=1, +10.0% at C=100."
+        "Against the baseline with the winner's own all-reduce fusion: +10.0% [+7.2%, +12.9%] at C=1, "
+        "+10.0% [+7.3%, +12.8%] at C=100."
     )
 
 
@@ -239,7 +240,8 @@ def test_equal_launches_give_equal_judgements(spec):
 def test_loads_without_speculation_are_listed_with_their_rates_and_ties(spec):
     table = {"off": {1: 100.0, 100: 1000.0}, "v2-k1-s2-d3": {1: 90.0, 100: 1002.0}}
     assert judge(spec(), repeated(table)).headlines == (
-        "From C=1 on: no speculation (off), 100.0 tok/s at C=1, 1000.0 tok/s at C=100 (a tie with v2-k1-s2-d3).",
+        "From C=1 on: no speculation (off), 100.0 [98.2, 101.9] tok/s at C=1, 1000.0 [983.8, 1019.2] tok/s at C=100 "
+        "(a tie with v2-k1-s2-d3).",
         "Speculation does not pay at any measured load (C=1, 100).",
     )
 
@@ -247,8 +249,8 @@ def test_loads_without_speculation_are_listed_with_their_rates_and_ties(spec):
 def test_lone_load_names_its_gain_once(spec):
     table = {"off": {1: 100.0, 100: 1000.0}, "v2-k1-s2-d3": {1: 90.0, 100: 1100.0}}
     assert judge(spec(), repeated(table)).headlines[:2] == (
-        "At C=1: no speculation (off, 100.0 tok/s).",
-        "At C=100: v2-k1-s2-d3, +10.0%.",
+        "At C=1: no speculation (off, 100.0 [98.2, 101.9] tok/s).",
+        "At C=100: v2-k1-s2-d3, +10.0% [+7.3%, +12.8%].",
     )
 
 

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import time
 import urllib.error
 import urllib.request
 
+import psutil
 import pytest
 
 from search.testing import install_fake_sglang
@@ -178,3 +180,52 @@ def test_noise_is_in_the_log_and_the_server_serves(tmp_path):
     assert max(map(len, raw.split(b"\n"))) > 4_000_000
     with pytest.raises(UnicodeDecodeError):
         raw.decode()
+
+
+def scheduler_of(url):
+    """The launcher's first child: it makes the tokens."""
+    port = int(url.rpartition(":")[2])
+    (launcher,) = [
+        process
+        for process in psutil.Process().children()
+        if any(s.status == psutil.CONN_LISTEN and s.laddr.port == port for s in process.net_connections("tcp"))
+    ]
+    return launcher, min(launcher.children(), key=lambda child: child.pid)
+
+
+def test_stopped_scheduler_gives_silence_behind_a_server_that_answers(tmp_path):
+    with running(tmp_path) as (url, _):
+        generate(url, sampling_params={"max_new_tokens": 2})
+        launcher, scheduler = scheduler_of(url)
+        scheduler.suspend()
+        with pytest.raises(TimeoutError), urllib.request.urlopen(f"{url}/generate", b"{}", timeout=0.5):
+            pass
+        assert get(url, "/model_info")["is_generation"] is True
+        scheduler.resume()
+        assert json.loads(generate(url, sampling_params={"max_new_tokens": 2}))["meta_info"]["completion_tokens"] == 2
+        assert launcher.is_running()
+
+
+def test_killed_scheduler_ends_the_server_in_the_real_words(tmp_path):
+    with running(tmp_path) as (url, log):
+        launcher, scheduler = scheduler_of(url)
+        scheduler.kill()
+        assert launcher.wait(timeout=10) in (-signal.SIGKILL, None)
+    died, echo = log.read_text().rstrip().splitlines()[-2:]
+    assert f"Subprocess scheduler_0 (pid={scheduler.pid}) crashed with exit code -9. Triggering SIGQUIT" in died
+    assert echo.endswith("Received sigquit from a child process. It usually means the child failed.")
+
+
+@pytest.mark.parametrize(
+    ("release", "last"),
+    [("0.5.9", "EOFError"), ("0.5.11", "Run `dmesg -T | grep -i oom` to check.")],
+)
+def test_scheduler_killed_while_loading_ends_the_launcher(tmp_path, release, last):
+    process = start(tmp_path, release=release, FAKE_SGLANG="never-ready")
+    end = time.monotonic() + 10
+    while "Load weight begin" not in (tmp_path / "log").read_text():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    min(psutil.Process(process.pid).children(), key=lambda child: child.pid).kill()
+    assert process.wait(timeout=10) == 1
+    assert (tmp_path / "log").read_text().rstrip().endswith(last)

@@ -1,0 +1,117 @@
+"""Whether the host is at the end of a study what it was at its beginning, told by its baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from search.config import SpecConfig
+from search.load import Estimate, ratio
+from search.outcomes import Outcome
+from search.storage import LaunchRecord
+from search.study.results import config_results
+from search.study.spec import StudySpec
+from search.study.winners import TIE
+
+
+@dataclass(frozen=True, slots=True)
+class HostDrift:
+    """The first and the last launch of one baseline on one slot.
+
+    Attributes:
+        ratios: Rate of the last / rate of the first, by concurrency.
+    """
+
+    slot: int
+    config: SpecConfig
+    first: int
+    last: int
+    ratios: dict[int, Estimate]
+
+    @property
+    def beyond_doubt(self) -> list[int]:
+        """Loads at which the rates differ by more than a percent and beyond their doubt."""
+        return [
+            load
+            for load, told in self.ratios.items()
+            if told.lo is not None
+            and told.hi is not None
+            and (told.lo > 1 or told.hi < 1)
+            and abs(told.value - 1) > TIE
+        ]
+
+
+def host_drifts(spec: StudySpec, launches: Sequence[LaunchRecord]) -> list[HostDrift]:
+    """One per slot and baseline that was measured there more than once, by slot."""
+    groups: dict[tuple[int, SpecConfig], list[LaunchRecord]] = {}
+    for launch in launches:
+        if launch.outcome is Outcome.MEASURED and launch.stage != "try" and not launch.config.speculates:
+            groups.setdefault((launch.slot, launch.config), []).append(launch)
+    pairs = [(slot, config, mine[0], mine[-1]) for (slot, config), mine in groups.items() if len(mine) > 1]
+    found = [_drift(spec, *pair) for pair in sorted(pairs, key=lambda pair: (pair[0], pair[2].number))]
+    return [drift for drift in found if drift is not None]
+
+
+def slots_to_measure_again(launches: Sequence[LaunchRecord]) -> dict[int, SpecConfig]:
+    """Slots that have launched something since their baseline was measured last, with that baseline.
+
+    They owe one more launch of it, or nothing tells whether their host drifted.
+    """
+    owed: dict[int, SpecConfig] = {}
+    baselines: dict[int, SpecConfig] = {}
+    for launch in launches:
+        if launch.stage == "try":
+            continue
+        if launch.outcome is Outcome.MEASURED and not launch.config.speculates:
+            baselines.setdefault(launch.slot, launch.config)
+            if launch.config == baselines[launch.slot]:
+                owed.pop(launch.slot, None)
+                continue
+        if launch.slot in baselines:
+            owed[launch.slot] = baselines[launch.slot]
+    return owed
+
+
+def drift_sentences(drifts: Sequence[HostDrift]) -> Iterator[str]:
+    """For the first screen: drifts beyond doubt, one sentence each."""
+    for drift in drifts:
+        if loads := drift.beyond_doubt:
+            yield (
+                f"The host drifted: baseline {drift.config} on slot {drift.slot} measures "
+                f"{_listed(drift, loads)} in launch {drift.last} against launch {drift.first}. "
+                "Configs measured in between may differ by as much for no reason of their own."
+            )
+
+
+def steady_sentences(drifts: Sequence[HostDrift]) -> Iterator[str]:
+    """For the remarks: baselines that came out again."""
+    for drift in drifts:
+        if not drift.beyond_doubt:
+            yield (
+                f"No drift of the host beyond doubt: baseline {drift.config} on slot {drift.slot} measures "
+                f"{_listed(drift, list(drift.ratios))} in launch {drift.last} against launch {drift.first}."
+            )
+
+
+def _drift(spec: StudySpec, slot: int, config: SpecConfig, first: LaunchRecord, last: LaunchRecord) -> HostDrift | None:
+    before, after = config_results(spec, [first]), config_results(spec, [last])
+    if not before or not after:
+        return None
+    loads = sorted(before[0].loads.keys() & after[0].loads.keys())
+    ratios = {load: ratio(after[0].loads[load].rate, before[0].loads[load].rate) for load in loads}
+    return HostDrift(slot, config, first.number, last.number, ratios)
+
+
+def _listed(drift: HostDrift, loads: Sequence[int]) -> str:
+    return ", ".join(f"{gain_words(drift.ratios[load])} at C={load}" for load in loads)
+
+
+def gain_words(told: Estimate) -> str:
+    """A ratio as people read it: `+3.1% [+2.0%, +4.2%]`; without brackets where the doubt is not known."""
+    text = _percent(told.value - 1)
+    return text if told.lo is None or told.hi is None else f"{text} [{_percent(told.lo - 1)}, {_percent(told.hi - 1)}]"
+
+
+def _percent(gain: float) -> str:
+    text = f"{gain:+.1%}"
+    return "+0.0%" if text == "-0.0%" else text

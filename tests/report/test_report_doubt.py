@@ -1,0 +1,108 @@
+"""No number without its doubt where there is one; verdicts on answers; remarks."""
+
+from dataclasses import replace
+
+import pytest
+
+from search.load import Estimate, OutputCheck
+from search.outcomes import Evidence, Note, Outcome
+from search.report.frames import front_frame, trials_frame
+from search.report.lines import launched_line
+from search.report.markdown import summary
+from search.report.page import page
+from search.report.payload import payload
+
+CHECKS = (
+    OutputCheck(1, "lossless", "answers share 61%", 16, Estimate(0.61, 0.5, 0.7)),
+    OutputCheck(100, "lossy", "answers share 12% [10%, 14%] of their length", 400, Estimate(0.12, 0.1, 0.14)),
+)
+
+
+@pytest.fixture
+def told(content):
+    """The chain's gains, score, accept lengths, answers and times with all that is known of them."""
+    off, chain, tree = content.judgement.results
+    loads = {
+        load: replace(at, accept=Estimate(1.9, 1.8, 2.0), tails={"ttft_p99_ms": Estimate(240.0, 210.0, 270.0)})
+        for load, at in chain.loads.items()
+    }
+    chain = replace(
+        chain,
+        loads=loads,
+        gains={30: Estimate(1.101, 1.089, 1.113)},
+        score_doubt=Estimate(0.969, 0.955, 0.983),
+        lossless=CHECKS,
+    )
+    one, thirty, *more = content.judgement.winners
+    thirty = replace(thirty, gain_doubt=Estimate(0.101, 0.089, 0.113))
+    judgement = replace(
+        content.judgement,
+        results=(off, chain, tree),
+        front=(off, chain),
+        winners=(one, thirty, *more),
+        remarks=("v2-k1-s2-d3 is not lossless at C=100.",),
+        barred=(tree.config,),
+    )
+    launches = (content.launches[0], replace(content.launches[1], lossless=CHECKS), *content.launches[2:])
+    return replace(content, judgement=judgement, launches=launches)
+
+
+def test_front_row_has_both_ends_of_every_interval_and_the_verdict_on_answers(told):
+    row = front_frame(told).iloc[1]
+    names = ("c1_output_tps_lo", "c1_output_tps_hi", "accept_c1_lo", "accept_c1_hi", "accept_c100_lo", "accept_c100_hi")
+    assert [row[name] for name in names] == [85.932, 87.668, 1.8, 2.0, 1.8, 2.0]
+    assert [row[name] for name in ("score_lo", "score_hi", "lossless")] == [0.955, 0.983, "lossy at C=100"]
+
+
+def test_trial_row_has_its_own_launchs_intervals(told):
+    doubled = replace(told.launches[0], phases=(*told.launches[0].phases, *told.launches[0].phases))
+    frame = trials_frame(replace(told, launches=(doubled, told.launches[1])))
+    first, second = frame.iloc[0], frame.iloc[1]
+    assert first["c1_tpot_ms_lo"] < 10.7875 < first["c1_tpot_ms_hi"]
+    assert first["c100_output_tps_lo"] < 773.1 < first["c100_output_tps_hi"]
+    assert second["c1_tpot_ms_lo"] is None  # one repeat without samples tells nothing
+    assert second["accept_c1_lo"] < 1.9 < second["accept_c1_hi"]
+    assert (first["lossless"], second["lossless"]) == ("", "lossy at C=100")
+
+
+def test_page_shows_intervals_verdicts_times_and_remarks(told):
+    text = page(told)
+    assert '<span class="gain up">+10.1%</span><span class="doubt"> [+8.9%, +11.3%]</span>' in text
+    assert '1.90 <span class="doubt"> [1.80, 2.00]</span>' in text
+    assert '0.969<span class="doubt"> [0.955, 0.983]</span>' in text
+    assert '<span class="tag warn">lossy at C=100</span>' in text
+    assert '<h2>Remarks</h2><ul class="lines"><li>v2-k1-s2-d3 is not lossless at C=100.</li>' in text
+    assert "first token p99, ms</th>" in text and '240<span class="doubt"> [210, 270]</span>' in text
+
+
+def test_page_without_doubt_remarks_or_times_leaves_them_out(content):
+    text = page(content)
+    assert "<h2>Remarks</h2>" not in text and "Times of requests" not in text and "lossy" not in text
+
+
+def test_summary_shows_intervals_verdicts_and_remarks(told):
+    text = summary(told).replace("\\", "")
+    assert "759 [752, 767] (+10.1% [+8.9%, +11.3%])" in text
+    assert "| 0.969 [0.955, 0.983] | lossy at C=100 |" in text
+    assert "## Remarks\n\n- v2-k1-s2-d3 is not lossless at C=100." in text
+
+
+def test_payload_has_gains_with_both_ends_remarks_and_what_is_barred(told):
+    result = payload(told)
+    assert (result["winners"][1]["gain_lo"], result["winners"][1]["gain_hi"]) == (0.089, 0.113)
+    assert result["winners"][0]["gain_lo"] is None
+    assert (result["remarks"], result["barred"]) == (["v2-k1-s2-d3 is not lossless at C=100."], ["v1-k4-s3-d16"])
+
+
+def test_launch_that_a_probe_ended_says_why(content):
+    gated = replace(
+        content.launches[1],
+        outcome=Outcome.GATED,
+        phases=(),
+        notes=(Note.NO_DRAFT_GAIN,),
+        evidence=Evidence("accept length 1.00 over 256 tokens right after ready", "probe"),
+    )
+    line = launched_line(gated, content.judgement, of=40)
+    assert line.endswith("v2-k1-s2-d3  GATED  accept length 1.00 over 256 tokens right after ready  NO_DRAFT_GAIN")
+    why = trials_frame(replace(content, launches=(gated,)))["why"][0]
+    assert why == "named in the study file; ended early: accept length 1.00 over 256 tokens right after ready"
