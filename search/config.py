@@ -26,13 +26,20 @@ TREE_KNOBS = ("topk", "num_steps", "num_draft_tokens")
 CORE_KNOBS = ("spec_version", *TREE_KNOBS, "allreduce_fusion")
 
 OPTIONAL_KNOBS: Mapping[str, str] = {
+    "adaptive": "adapt",
     "allreduce_transport": "art",
     "attention_backend": "attn",
     "draft_attention_backend": "dattn",
+    "overlap": "overlap",
     "page_size": "page",
     "speculative_attention_mode": "smode",
 }
-"""Optional knobs that a study may open, and the short name each has in a config id."""
+"""Optional knobs that a study may open, and the short name each has in a config id.
+
+Any other server flag can be opened too; its name, with underscores, is its own short name."""
+
+_FLAG_KNOB = re.compile(r"[a-z][a-z0-9_]*")
+_KNOB_VALUE = re.compile(r"[^+=\s/]+")
 
 _LONG_NAME = {short: name for name, short in OPTIONAL_KNOBS.items()}
 _ID = re.compile(r"(?:(?P<off>off)|(?P<v>v[12])-k(?P<k>\d+)-s(?P<s>\d+)-d(?P<d>\d+))(?P<rest>(?:\+[^+=\s]+=[^+=\s]+)*)")
@@ -58,7 +65,8 @@ class SpecConfig:
         num_steps: Depth of the draft tree, from 1.
         num_draft_tokens: Tokens per verify pass and request, root included.
         allreduce_fusion: `off`, `auto`, or from 0.5.14 a named backend.
-        extra: Optional knobs that differ from the release's default, sorted by name.
+        extra: Optional knobs, and server flags opened as knobs, that differ from the release's
+            default, sorted by name. A value is a part of the config id, which names a folder.
 
     Raises:
         InvalidConfig: A part of the tree is missing, superfluous, or impossible.
@@ -74,6 +82,14 @@ class SpecConfig:
     def __post_init__(self) -> None:
         object.__setattr__(self, "spec_version", SpecVersion(self.spec_version))
         object.__setattr__(self, "extra", tuple(sorted(self.extra)))
+        for name, value in self.extra:
+            if not _FLAG_KNOB.fullmatch(name) or name in CORE_KNOBS:
+                raise InvalidConfig(f"A knob is named like `page_size`, but got {name!r}.")
+            if not _KNOB_VALUE.fullmatch(str(value)):
+                raise InvalidConfig(
+                    f"A value of `{name}` has no blanks, slashes, `+` or `=`, because it stands in the config id, "
+                    f"but got {value!r}. Set it for every launch under `engine.server_args` instead."
+                )
         given = {name: getattr(self, name) for name in TREE_KNOBS}
         if self.spec_version is SpecVersion.OFF:
             if any(value is not None for value in given.values()):
@@ -177,7 +193,7 @@ class SpecConfig:
         knobs: dict[str, KnobValue] = {}
         for part in match["rest"].split("+")[1:]:
             name, _, text = part.partition("=")
-            knobs[_LONG_NAME.get(name, name)] = int(text) if text.isdecimal() else text
+            knobs[_LONG_NAME.get(name, name)] = _value(text)
         fusion = str(knobs.pop("arf", "off"))
         extra = tuple(knobs.items())
         if match["off"]:
@@ -190,6 +206,13 @@ class SpecConfig:
             allreduce_fusion=fusion,
             extra=extra,
         )
+
+
+def _value(text: str) -> KnobValue:
+    """A knob's value as a config id holds it."""
+    if text in ("True", "False"):
+        return text == "True"
+    return int(text) if re.fullmatch(r"0|[1-9]\d*", text, re.ASCII) else text
 
 
 def _whole(name: str, value: KnobValue | float) -> int:

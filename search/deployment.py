@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 ArgValue: TypeAlias = str | int | float | bool | tuple[str | int | float, ...]
-Algorithm: TypeAlias = Literal["EAGLE3", "EAGLE", "STANDALONE"]
+Algorithm: TypeAlias = Literal["EAGLE3", "EAGLE", "NEXTN", "STANDALONE", "NGRAM", "DFLASH"]
+"""NEXTN is another name of EAGLE. DFLASH begins at 0.5.11."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,8 @@ class Deployment:
 
     Attributes:
         model: Hub id or local path of the target.
-        draft: Hub id or local path of the draft model.
+        draft: Hub id or local path of the draft model; empty for NGRAM, and for EAGLE on a target
+            that drafts with its own layers.
         architecture: The target's `architectures[0]`, or empty when not known.
         tp: Tensor parallel size, and the number of GPUs of a slot.
         release: The SGLang release, such as `0.5.9`.

@@ -151,3 +151,33 @@ def test_simplicity_prefers_off_then_fewer_tokens_then_fewer_knobs():
         "v2-k1-s2-d3+arf=auto",
         "v1-k2-s2-d7",
     ]
+
+
+def nodes_of_a_drafted_tree(topk: int, num_steps: int) -> int:
+    """Draft as SGLang does: each step expands the best `topk` of the last step's nodes by `topk` children each."""
+    drafted = ["root"]
+    beams = ["root"]
+    for step in range(num_steps):
+        children = [f"{beam}.{child}" for beam in beams for child in range(topk)]
+        drafted += children
+        beams = sorted(children, key=lambda name: hash((step, name)))[:topk]
+    assert len(set(drafted)) == len(drafted)
+    return len(drafted)
+
+
+@pytest.mark.parametrize("topk", [1, 2, 3, 4, 8])
+@pytest.mark.parametrize("num_steps", [1, 2, 3, 5])
+def test_tree_bound_is_the_count_of_nodes_of_a_drafted_tree(topk, num_steps):
+    assert tree_bound(topk=topk, num_steps=num_steps) == nodes_of_a_drafted_tree(topk, num_steps)
+
+
+@pytest.mark.parametrize("value", ["a/b", "a b", "a+b", "a=b", ""])
+def test_knob_value_that_cannot_stand_in_an_id_is_refused(value):
+    with pytest.raises(InvalidConfig, match="stands in the config id"):
+        SpecConfig("off", extra=(("tokenizer_path", value),))
+
+
+def test_plain_flags_read_back_from_their_id():
+    config = SpecConfig("off", extra=(("chunked_prefill_size", 4096), ("enable_mixed_chunk", True), ("kv", "fp8_e4m3")))
+    assert config.config_id == "off+chunked_prefill_size=4096+enable_mixed_chunk=True+kv=fp8_e4m3"
+    assert SpecConfig.from_id(config.config_id) == config

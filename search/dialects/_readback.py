@@ -1,17 +1,20 @@
 """What really runs, from the body of `/server_info` (0.5.9 `srt/entrypoints/http_server.py:593`, 0.5.11 `:631`).
 
-The body holds the resolved server arguments flat at its top, `internal_states` with one entry per
-data-parallel rank, and `version`. It comes from outside: anything may be missing or of a wrong type.
+The body holds the resolved server arguments flat at its top (all releases 0.5.9 to 0.5.23),
+`internal_states` with one entry per data-parallel rank, and `version`. It comes from outside: anything may be missing or of a wrong type.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
 from search.config import TREE_KNOBS, KnobValue, SpecConfig, SpecVersion
 from search.contracts import EffectiveSettings
-from search.dialects._knobs import TRANSPORT_FLAGS
+from search.dialects._adaptive import OFF
+from search.dialects._knobs import PCIE_IPC, TRANSPORT_FLAGS
+from search.dialects._traits import Traits
 from search.errors import InvalidConfig
 
 TREE_FIELDS: Final[Mapping[str, str]] = {
@@ -33,8 +36,10 @@ DETAILS: Final = (
     "dtype",
     "enable_dp_attention",
     "enable_flashinfer_allreduce_fusion",
+    "enable_mixed_chunk",
     "enable_symm_mem",
     "enable_torch_symm_mem",
+    "flashinfer_allreduce_fusion_backend",
     "kv_cache_dtype",
     "max_running_requests",
     "max_total_num_tokens",
@@ -43,6 +48,7 @@ DETAILS: Final = (
     "prefill_attention_backend",
     "quantization",
     "sampling_backend",
+    "speculative_adaptive",
     "speculative_algorithm",
     "speculative_attention_mode",
     "speculative_draft_attention_backend",
@@ -60,8 +66,12 @@ def _flag(info: Mapping[str, Any], name: str) -> bool | None:
     return value if isinstance(value, bool) else None
 
 
-def _version(info: Mapping[str, Any], asked: SpecConfig) -> SpecVersion:
-    """Worker version: `create_worker` of both releases looks at the overlap alone (`srt/speculative/spec_info.py`)."""
+def _version(info: Mapping[str, Any], asked: SpecConfig, traits: Traits) -> SpecVersion:
+    """Worker version.
+
+    While there are two, `create_worker` looks at the overlap alone (`srt/speculative/spec_info.py` of
+    0.5.9 to 0.5.12); an algorithm with one worker has that one.
+    """
     if "speculative_algorithm" not in info:
         return asked.spec_version
     algorithm = info["speculative_algorithm"]
@@ -69,6 +79,10 @@ def _version(info: Mapping[str, Any], asked: SpecConfig) -> SpecVersion:
         return SpecVersion.OFF
     if not isinstance(algorithm, str):
         return asked.spec_version
+    if algorithm not in traits.v1_algorithms:
+        return SpecVersion.V2
+    if algorithm not in traits.v2_algorithms:
+        return SpecVersion.V1
     match _flag(info, "disable_overlap_schedule"):
         case True:
             return SpecVersion.V1
@@ -78,16 +92,27 @@ def _version(info: Mapping[str, Any], asked: SpecConfig) -> SpecVersion:
             return asked.spec_version
 
 
-def _fusion(info: Mapping[str, Any], asked: SpecConfig) -> str:
+def _idle_fusion(info: Mapping[str, Any]) -> bool:
+    """Set but without effect: 0.5.9 turns it on for one GPU too."""
+    ranks = _whole(info.get("attn_dp_size")) or 1
+    return _whole(info.get("tp_size")) == 1 or _flag(info, "enable_dp_attention") is True or ranks > 1
+
+
+def _fusion(info: Mapping[str, Any], asked: SpecConfig, traits: Traits) -> str:
+    if traits.fusion_backends and "flashinfer_allreduce_fusion_backend" in info:
+        backend = info["flashinfer_allreduce_fusion_backend"]
+        if backend is not None and not isinstance(backend, str):
+            return asked.allreduce_fusion
+        return backend if backend and not _idle_fusion(info) else "off"
     told = _flag(info, "enable_flashinfer_allreduce_fusion")
-    if told is None:
+    if told is None or traits.fusion_backends:  # the old field is always False once backends have names
         return asked.allreduce_fusion
-    # Set but without effect: 0.5.9 turns it on for one GPU too.
-    idle = _whole(info.get("tp_size")) == 1 or _flag(info, "enable_dp_attention") is True
-    return "auto" if told and not idle else "off"
+    return "auto" if told and not _idle_fusion(info) else "off"
 
 
 def _transport(info: Mapping[str, Any], asked: KnobValue) -> str | None:
+    if asked == PCIE_IPC:
+        return PCIE_IPC  # by a variable, which no field tells
     told = {name: _flag(info, flag.replace("-", "_")) for name, flag in TRANSPORT_FLAGS.items()}
     if told.get(str(asked)) in (True, None):
         return str(asked)
@@ -103,13 +128,35 @@ def _extra(info: Mapping[str, Any], asked: SpecConfig, flags: Mapping[str, str])
             if transport is not None:
                 extra[name] = transport
             continue
+        if name == "overlap":
+            if _flag(info, "disable_overlap_schedule") is None:
+                extra[name] = value
+            continue
+        if name == "adaptive":
+            if value != OFF and _flag(info, "speculative_adaptive") is not False:
+                extra[name] = value  # the file's candidates are not told
+            continue
         told: object = info.get(flags.get(name, name).replace("-", "_"))
-        if isinstance(told, str) and isinstance(value, str) and told:
+        if isinstance(value, bool):
+            if not isinstance(told, bool) or told:
+                extra[name] = value
+        elif isinstance(told, str) and isinstance(value, str) and _says_something(told):
             extra[name] = told
         else:
             number = _whole(told)
             extra[name] = value if number is None or isinstance(value, str) else number
     return extra
+
+
+def _synchronous(info: Mapping[str, Any], version: SpecVersion, traits: Traits) -> dict[str, KnobValue]:
+    """The knob `overlap`, where a worker runs with and without it."""
+    off = traits.synchronous_v2 and version is SpecVersion.V2 and _flag(info, "disable_overlap_schedule") is True
+    return {"overlap": "off"} if off else {}
+
+
+def _says_something(told: str) -> bool:
+    """Whether text from outside can stand in a config id."""
+    return bool(re.fullmatch(r"[\w.:,-]{1,100}", told, re.ASCII))
 
 
 def _running_limit(info: Mapping[str, Any]) -> int | None:
@@ -128,18 +175,21 @@ def _running_limit(info: Mapping[str, Any]) -> int | None:
     return limit // max(ranks, 1) if limit is not None else None
 
 
-def effective(server_info: Mapping[str, Any], asked: SpecConfig, flags: Mapping[str, str]) -> EffectiveSettings:
+def effective(
+    server_info: Mapping[str, Any], asked: SpecConfig, flags: Mapping[str, str], traits: Traits
+) -> EffectiveSettings:
     """Read back the config that runs.
 
     Args:
         server_info: Decoded body; anything, even no mapping at all.
         asked: Fills in what the server does not tell.
         flags: Optional knob -> flag, whose name with underscores is the field.
+        traits: Of the release.
     """
     info = server_info if isinstance(server_info, Mapping) else {}
     release = info.get("version")
     return EffectiveSettings(
-        config=_config(info, asked, flags),
+        config=_config(info, asked, flags, traits),
         release=release if isinstance(release, str) else "",
         max_running_requests=_running_limit(info),
         details=tuple(
@@ -148,16 +198,31 @@ def effective(server_info: Mapping[str, Any], asked: SpecConfig, flags: Mapping[
     )
 
 
-def _config(info: Mapping[str, Any], asked: SpecConfig, flags: Mapping[str, str]) -> SpecConfig:
-    version = _version(info, asked)
-    tree: dict[str, int | None] = {}
-    if version is not SpecVersion.OFF:
-        for name in TREE_KNOBS:
-            told = _whole(info.get(TREE_FIELDS[name]))
-            tree[name] = getattr(asked, name) if told is None else told
+def _tree(info: Mapping[str, Any], asked: SpecConfig) -> dict[str, int | None]:
+    """The tree's numbers as this project counts them, see `draft_tokens_of_a_chain`."""
+    algorithm = info.get("speculative_algorithm")
+    if algorithm == "NGRAM":  # its steps are a quotient of the others, its depth has another name in each range
+        fields = {"topk": "speculative_ngram_max_bfs_breadth", "num_draft_tokens": TREE_FIELDS["num_draft_tokens"]}
+    elif algorithm == "DFLASH":
+        fields = {"num_draft_tokens": TREE_FIELDS["num_draft_tokens"]}
+    else:
+        fields = dict(TREE_FIELDS)
+    tree: dict[str, int | None] = {name: getattr(asked, name) for name in TREE_KNOBS}
+    tree |= {name: told for name, field in fields.items() if (told := _whole(info.get(field))) is not None}
+    if algorithm == "DFLASH" and (tokens := tree["num_draft_tokens"]) is not None:
+        tree |= {"topk": 1, "num_steps": tokens - 1}
+    return tree
+
+
+def _config(info: Mapping[str, Any], asked: SpecConfig, flags: Mapping[str, str], traits: Traits) -> SpecConfig:
+    version = _version(info, asked, traits)
+    tree = _tree(info, asked) if version is not SpecVersion.OFF else {}
     try:
         return SpecConfig(
-            version, **tree, allreduce_fusion=_fusion(info, asked), extra=tuple(_extra(info, asked, flags).items())
+            version,
+            **tree,
+            allreduce_fusion=_fusion(info, asked, traits),
+            extra=tuple((_extra(info, asked, flags) | _synchronous(info, version, traits)).items()),
         )
     except InvalidConfig:
         return asked  # no server can run such a tree: the body is not to be believed

@@ -2,54 +2,80 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
 
-from search.config import KnobValue, SpecConfig
+from search.config import KnobValue, SpecConfig, SpecVersion
 from search.deployment import ArgValue, Deployment
+from search.dialects._targets import HYBRID_ARCHITECTURES
+from search.dialects._traits import Traits
 
-TRTLLM_MLA_ARCHITECTURES: Final = frozenset(
-    {
-        "DeepseekV3ForCausalLM",
-        "KimiK25ForConditionalGeneration",
-        "MistralLarge3ForCausalLM",
-        "PixtralForConditionalGeneration",
-    }
-)
-"""Targets that get trtllm_mla on SM100 (sglang 0.5.9 `srt/server_args.py:1197` and `:1283`, 0.5.11 `:1673` and `:1774`)."""
-
-MLA_ARCHITECTURES: Final = TRTLLM_MLA_ARCHITECTURES | {"DeepseekV2ForCausalLM", "LongcatFlashForCausalLM"}
-"""Targets with MLA attention and no backend of their own (0.5.9 and 0.5.11 `srt/configs/model_config.py:418`)."""
+Arguments = Mapping[str, ArgValue]
+"""A study's own server flags, named with dashes and without those set to False."""
 
 
-def argument(deployment: Deployment, name: str) -> ArgValue | None:
-    """Value of a study's own server flag, written with dashes or underscores; None when absent or False."""
-    args = deployment.server_args
+def arguments(deployment: Deployment) -> dict[str, ArgValue]:
+    """The study's flags under one spelling; it may write them with dashes or underscores.
+
+    The radix cache is off unless the study says otherwise: hits would flatter repeats.
+    """
+    said = {name.replace("_", "-"): value for name, value in deployment.server_args.items()}
+    return {name: value for name, value in ({"disable-radix-cache": True} | said).items() if value is not False}
+
+
+def text(args: Arguments, name: str) -> str | None:
+    """A flag's value as text; None when absent."""
     value = args.get(name)
-    if value is None:
-        value = args.get(name.replace("-", "_"))
-    return None if value is False else value
-
-
-def _text(deployment: Deployment, name: str) -> str | None:
-    value = argument(deployment, name)
     return None if value is None else str(value)
 
 
-def number(deployment: Deployment, name: str, default: int) -> int:
-    """A study's own server flag as a whole number; `default` when absent or not a number."""
-    value = argument(deployment, name)
+def number(args: Arguments, name: str, default: int) -> int:
+    """A flag's value as a whole number; `default` when absent or not a number."""
+    value = args.get(name)
     try:
         return default if value is None or isinstance(value, tuple) else int(value)
     except (ValueError, OverflowError):
         return default
 
 
-def dp_attention(deployment: Deployment) -> bool:
+def dp_attention(args: Arguments) -> bool:
     """Whether attention is data-parallel: the flag alone does nothing at dp 1 (0.5.9 `srt/server_args.py:2110`)."""
-    if argument(deployment, "enable-dp-attention") is None:
+    if number(args, "attn-dp-size", 1) > 1:  # the spelling of 0.5.23
+        return True
+    if "enable-dp-attention" not in args:
         return False
-    return max(number(deployment, name, 1) for name in ("dp-size", "data-parallel-size")) > 1
+    return max(number(args, name, 1) for name in ("dp-size", "data-parallel-size")) > 1
+
+
+def pipelined(args: Arguments) -> bool:
+    """Whether layers are spread over stages."""
+    return max(number(args, name, 1) for name in ("pp-size", "pipeline-parallel-size")) > 1
+
+
+def hybrid_radix(architecture: str, args: Arguments) -> bool:
+    """Whether a hybrid target runs with a radix cache that keeps no second buffer."""
+    buffered = args.get("mamba-scheduler-strategy") == "extra_buffer"
+    return architecture in HYBRID_ARCHITECTURES and "disable-radix-cache" not in args and not buffered
+
+
+def draft_tokens_of_a_chain(algorithm: str, config: SpecConfig) -> SpecConfig:
+    """The tree numbers after the server's rewrites.
+
+    EAGLE and its kin set `num_draft_tokens` to `num_steps + 1` at topk 1 (0.5.9 `srt/server_args.py:2443`).
+    DFLASH drafts its block in one pass and forces topk and steps to 1; its depth here is what one pass
+    drafts, so `num_steps` is the block without its root. NGRAM rewrites nothing.
+    """
+    tokens, steps = config.num_draft_tokens, config.num_steps
+    if not config.speculates or tokens is None or steps is None or algorithm == "NGRAM":
+        return config
+    topk = config.topk
+    if algorithm == "DFLASH":
+        topk, steps = 1, tokens - 1
+    elif topk == 1:
+        tokens = steps + 1
+    if (topk, steps, tokens) == (config.topk, config.num_steps, config.num_draft_tokens):
+        return config
+    return SpecConfig(config.spec_version, topk, steps, tokens, config.allreduce_fusion, config.extra)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,61 +92,48 @@ class Backends:
     prefill: str | None
     decode: str | None
 
-    def any_is(self, name: str) -> bool:
-        """Whether any of the three is `name`."""
-        return name in (self.attention, self.prefill, self.decode)
+    def any_is(self, *names: str) -> bool:
+        """Whether any of the three is one of `names`."""
+        return self.attention in names or self.prefill in names or self.decode in names
+
+    @property
+    def pair(self) -> tuple[str | None, str | None]:
+        """What prefill and decode really run on."""
+        return self.prefill or self.attention, self.decode or self.attention
 
     @property
     def split(self) -> bool:
         """Whether prefill and decode run on different backends."""
-        return (self.prefill or self.attention) != (self.decode or self.attention)
+        return self.pair[0] != self.pair[1]
 
 
-def default_backend(deployment: Deployment) -> str | None:
-    """The backend of a target with MLA attention when nothing is set; None where it depends on more than we know.
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """The values a server ends up with, the tree's numbers apart; equal ones are the same launch.
 
-    From sglang 0.5.9 `srt/server_args.py:1283` and `:1820`; 0.5.11 `:1774` and `:2515`.
+    Attributes:
+        worker: Which worker runs.
+        overlap: Whether the overlap scheduler is on.
+        backends: Of attention.
+        page_size: After the backends had their say.
+        draft_backends: Of the draft, for prefill and decode; None without speculation.
+        attention_mode: Which of a split pair verifies; None without effect.
+        fusion: `off`, `auto`, or a backend that `auto` would not choose here.
+        transport: Of all-reduce; `auto` also where the asked one has no effect.
+        adaptive: Candidate steps, or `off`.
+        flags: The config's own server flags that change something.
     """
-    if deployment.architecture not in MLA_ARCHITECTURES:
-        return None
-    match deployment.hardware.sm // 10:
-        case 9:
-            return "fa3"
-        case 10:
-            return "trtllm_mla" if deployment.architecture in TRTLLM_MLA_ARCHITECTURES else "flashinfer"
-        case _:
-            return "triton"
 
-
-def resolve_backends(deployment: Deployment, asked: KnobValue | None) -> Backends:
-    """Backends under the study's flags, with `asked` in place of its `attention-backend`."""
-    prefill = _text(deployment, "prefill-attention-backend")
-    decode = _text(deployment, "decode-attention-backend")
-    attention = str(asked) if asked is not None else _text(deployment, "attention-backend")
-    if prefill is not None and prefill == decode:
-        attention = prefill
-    if attention is None and deployment.architecture:
-        attention = default_backend(deployment)
-        # The model's own choice stands back when prefill or decode is set apart.
-        if attention == "trtllm_mla" and (prefill or decode):
-            attention = "flashinfer"
-    return Backends(attention, prefill, decode)
-
-
-def resolve_page_size(backends: Backends, asked: int, *, fa4_forces_page: bool) -> int:
-    """Page size after backends had their say (0.5.9 `srt/server_args.py:1853-1923`, 0.5.11 `:2576-2672`)."""
-    page = asked
-    if "flashmla" in (backends.attention, backends.decode):
-        page = 64
-    if "cutlass_mla" in (backends.attention, backends.decode):
-        page = 128
-    if "trtllm_mla" in (backends.attention, backends.decode) and page not in (32, 64):
-        page = 64
-    if backends.any_is("trtllm_mha") and page not in (16, 32, 64):
-        page = 64
-    if backends.prefill == "fa4" and fa4_forces_page:
-        page = 128
-    return page
+    worker: SpecVersion
+    overlap: bool
+    backends: Backends
+    page_size: int
+    draft_backends: tuple[str | None, str | None] | None
+    attention_mode: str | None
+    fusion: str
+    transport: str
+    adaptive: str
+    flags: tuple[tuple[str, KnobValue], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,19 +142,22 @@ class Setting:
 
     Attributes:
         config: The canonical config.
+        args: The study's flags and the config's own.
+        algorithm: As the server names it: NEXTN is EAGLE.
         major: Compute capability, major number: 9 for Hopper, 12 for RTX PRO 6000 Blackwell.
-        page_size: After the backends had their say.
-        dp_attention: Whether attention is data-parallel.
-        transport: Where all-reduce runs, by knob or by the study's own flags.
     """
 
     config: SpecConfig
     deployment: Deployment
-    major: int
-    backends: Backends
-    page_size: int
-    dp_attention: bool
-    transport: str
+    args: Arguments
+    traits: Traits
+    algorithm: str
+    resolved: Resolved
+
+    @property
+    def major(self) -> int:
+        """Compute capability, major number."""
+        return self.deployment.hardware.sm // 10
 
     @property
     def speculates(self) -> bool:
@@ -152,3 +168,13 @@ class Setting:
     def is_tree(self) -> bool:
         """Whether the draft is wider than a chain."""
         return (self.config.topk or 0) > 1
+
+    @property
+    def drafts_like_eagle(self) -> bool:
+        """Whether an EAGLE-like worker drafts: EAGLE, EAGLE3 or a standalone model."""
+        return self.speculates and self.algorithm in ("EAGLE", "EAGLE3", "STANDALONE")
+
+    @property
+    def dp_attention(self) -> bool:
+        """Whether attention is data-parallel."""
+        return dp_attention(self.args)

@@ -9,11 +9,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from search.config import SpecConfig
 from search.contracts import EffectiveSettings
 from search.deployment import Deployment
+from search.dialects._setting import Resolved
 from search.outcomes import Reason
 
 
@@ -46,10 +47,13 @@ class LaunchArgs:
     Attributes:
         flags: Arguments, one word each.
         env: Variables to set; None unsets an inherited one.
+        files: Flag -> name and text of a file it takes the path of, which is not among `flags`:
+            where the file lies is the launch's to say.
     """
 
     flags: tuple[str, ...] = ()
     env: Mapping[str, str | None] = field(default_factory=dict)
+    files: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,8 @@ class MetaFields:
     completion_tokens: str = "completion_tokens"
     verify_count: str = "spec_verify_ct"
     accept_histogram: str | None = None
+    accepted_drafts: str | None = None
+    proposed_drafts: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,47 +86,101 @@ class Phrase:
     frame: str = ""
 
 
+class Bound(Protocol):
+    """A dialect on one deployment. Keeps what it worked out, so ask one of these for many configs."""
+
+    def canonical(self, config: SpecConfig) -> SpecConfig:
+        """See `Dialect.canonical`."""
+        ...
+
+    def violations(self, config: SpecConfig) -> tuple[Rule, ...]:
+        """See `Dialect.violations`."""
+        ...
+
+    def resolve(self, config: SpecConfig) -> Resolved:
+        """The values a server would end up with, those of the tree's numbers apart.
+
+        Raises:
+            UnsupportedKnob: A knob or value has no spelling in this release.
+        """
+        ...
+
+
 class Dialect(ABC):
-    """One range of SGLang releases that behave alike."""
+    """One SGLang release; ranges of releases that behave alike share a module."""
 
     releases: ClassVar[tuple[str, ...]]
     """The releases this dialect was read from, oldest first."""
 
-    supports_tree_on_v2: ClassVar[bool] = False
-    supports_v1: ClassVar[bool] = True
     knob_flags: ClassVar[Mapping[str, str]] = {}
     """Optional knob -> flag that takes its value, for knobs spelled as one plain flag."""
     meta_fields: ClassVar[MetaFields] = MetaFields()
     phrases: ClassVar[tuple[Phrase, ...]] = ()
-    """Tried in order; earlier ones are more specific."""
+    """What logs of this range say beyond those of every release; tried in order, before the generic ones."""
+
+    @property
+    @abstractmethod
+    def supports_v1(self) -> bool:
+        """Whether EAGLE-like drafts can run the v1 worker."""
+
+    @property
+    @abstractmethod
+    def supports_tree_on_v2(self) -> bool:
+        """Whether the v2 worker drafts trees."""
 
     @abstractmethod
     def rules(self) -> tuple[Rule, ...]:
-        """All rules of this range, for `plan` and for checking the ids that patches name."""
+        """All rules of this release, for `plan` and for checking the ids that patches name."""
 
     @abstractmethod
+    def takes(self, algorithm: str, architecture: str) -> bool:
+        """Whether this release drafts for such a target; true for an unknown (empty) architecture.
+
+        The installed source, where there is one, is the better witness: a patched tree may know more.
+        """
+
+    @abstractmethod
+    def on(self, deployment: Deployment) -> Bound:
+        """This dialect on one deployment."""
+
     def canonical(self, config: SpecConfig, deployment: Deployment) -> SpecConfig:
         """Apply the rewrites the server would do, so that equal launches have one id.
 
         Idempotent. Explicit defaults equal absent ones; a knob without effect on this
         deployment collapses to its default.
-        """
 
-    @abstractmethod
+        Raises:
+            UnsupportedKnob: A knob or value has no spelling in this release.
+        """
+        return self.on(deployment).canonical(config)
+
     def violations(self, config: SpecConfig, deployment: Deployment) -> tuple[Rule, ...]:
         """Rules a canonical config breaks, those lifted by the deployment's patches left out."""
+        return self.on(deployment).violations(config)
 
     @abstractmethod
     def launch_args(self, config: SpecConfig, deployment: Deployment) -> LaunchArgs:
-        """Spell a config: always all three tree numbers, and the worker version explicitly.
+        """Spell a config: always all its tree numbers, and the worker version explicitly.
 
         Raises:
-            UnsupportedKnob: A knob or value has no spelling in this range.
+            UnsupportedKnob: A knob or value has no spelling in this release.
         """
 
     @abstractmethod
     def server_args(self, deployment: Deployment) -> LaunchArgs:
-        """Spell what all launches of a deployment share (model, tp, limits, the study's flags)."""
+        """Spell what all launches of a deployment share (model, tp, limits, the study's flags).
+
+        Raises:
+            UsageError: The study sets a flag that one of its own fields or a knob sets, or one that
+                this release calls otherwise.
+        """
+
+    @abstractmethod
+    def unknown_flags(self, deployment: Deployment) -> tuple[str, ...]:
+        """A sentence for each of the study's flags that the stock parser of this release does not know.
+
+        The installed parser is the better witness: a patched tree may have flags of its own.
+        """
 
     @abstractmethod
     def effective(self, server_info: Mapping[str, Any], asked: SpecConfig) -> EffectiveSettings:

@@ -17,7 +17,7 @@ from search.dialects import Dialect, Phrase
 from search.outcomes import Evidence, Reason
 from search.server.logscan import LogLine, read_lines
 from search.server.masking import mask_text
-from search.server.phrases import BENIGN, ECHO, GENERIC, OUT_OF_MEMORY, TELLING
+from search.server.phrases import BENIGN, ECHO, GENERIC, OUT_OF_MEMORY, POOLS, TELLING
 
 SERVING = "serving"
 
@@ -100,7 +100,8 @@ class _Scan:
         own = dialect.phrases if dialect else ()
         self._own = [(re.compile(phrase.pattern), phrase) for phrase in own]
         self._generic = [(re.compile(phrase.pattern), phrase) for phrase in GENERIC]
-        self._frames = {phrase.frame: re.compile(phrase.frame) for phrase in (*own, *GENERIC) if phrase.frame}
+        self._pools = [(re.compile(phrase.pattern), phrase) for phrase in POOLS]
+        self._frames = {phrase.frame: re.compile(phrase.frame) for phrase in (*own, *POOLS, *GENERIC) if phrase.frame}
         self._seen: set[str] = set()
         self._chain = _Chain()
         self.stage = "arguments"
@@ -177,7 +178,7 @@ class _Scan:
     def _reason(self, text: str) -> Reason | None:
         reason = self._match(self._own, text)
         if reason is None and OUT_OF_MEMORY.search(text):
-            return self._pool()
+            return self._match(self._pools, text) or self._pool()
         return reason or self._match(self._generic, text)
 
     def _match(self, phrases: list[tuple[re.Pattern[str], Phrase]], text: str) -> Reason | None:
@@ -187,7 +188,7 @@ class _Scan:
         return None
 
     def _pool(self) -> Reason:
-        """Which pool was too small: by the latest milestone, which a single frame cannot tell."""
+        """Which pool was too small, by the latest milestone."""
         if self.stage == "memory pools" and self._chain.in_pools:
             return Reason.OOM_KV
         return _OOM_BY_STAGE.get(self.stage, Reason.OOM_WEIGHTS)
@@ -196,7 +197,9 @@ class _Scan:
         """What the files of a traceback tell of an exception that no phrase knows."""
         if self._chain.in_draft and self._chain.in_loader and _MISFIT.search(text):
             return Reason.DRAFT_MISMATCH
-        if self._chain.in_arguments and self.stage == "arguments" and _ARGUMENT_ERRORS.match(text):
+        # Until the server prints its arguments its own process does nothing but read and resolve them.
+        of_the_arguments = self._chain.in_arguments or not self._chain.fatal
+        if self.stage == "arguments" and of_the_arguments and _ARGUMENT_ERRORS.match(text):
             return Reason.ARG_INVALID_COMBO
         return None
 

@@ -7,6 +7,7 @@ import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from search.config import SpecConfig
 from search.deployment import Deployment
@@ -34,10 +35,18 @@ class ServerCommand:
     Attributes:
         argv: Arguments, one word each.
         env: Variables set beyond what is inherited; None unsets an inherited one.
+        files: Files the arguments name, by path, with their text; to be there before the start.
     """
 
     argv: tuple[str, ...]
     env: Mapping[str, str | None] = field(default_factory=dict)
+    files: Mapping[Path, str] = field(default_factory=dict)
+
+    def write_files(self) -> None:
+        """Put the files where the arguments name them."""
+        for path, text in self.files.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
 
     def environment(self, inherited: Mapping[str, str]) -> dict[str, str]:
         """The full environment of the server."""
@@ -45,7 +54,7 @@ class ServerCommand:
         return {name: value for name, value in merged.items() if value is not None}
 
     def script(self) -> str:
-        """A runnable shell script: only variables set on purpose, secrets masked.
+        """A runnable shell script: only variables set on purpose, secrets masked; it writes its files first.
 
         The launch tag is left out, or cleaning up after a crash would stop a server that a
         person started with this script.
@@ -58,7 +67,10 @@ class ServerCommand:
         ]
         words = [shlex.quote(word) for word in mask_words(self.argv)]
         lines = ["exec env", *unset, *given, *_by_flag(words)]
-        return "#!/bin/sh\n" + " \\\n  ".join(lines) + "\n"
+        files = "".join(
+            f"printf %s {shlex.quote(text)} > {shlex.quote(str(path))}\n" for path, text in self.files.items()
+        )
+        return "#!/bin/sh\n" + files + " \\\n  ".join(lines) + "\n"
 
 
 def server_command(
@@ -70,6 +82,7 @@ def server_command(
     tag: str,
     gpu_uuids: tuple[str, ...] = (),
     raw: tuple[str, ...] | None = None,
+    folder: Path = Path(),
 ) -> ServerCommand:
     """Spell a launch: prefix, interpreter, what the study shares, the config's words, the address.
 
@@ -82,6 +95,7 @@ def server_command(
         gpu_uuids: GPUs the server may see; empty leaves visibility as inherited.
         raw: Words to send in place of the config's, exactly: `NAME=VALUE` words for the
             environment first, then arguments.
+        folder: Where files that a config needs are to lie; they are told in `ServerCommand.files`.
 
     Raises:
         UnsupportedKnob: The release has no spelling for a knob.
@@ -102,9 +116,11 @@ def server_command(
         "sglang.launch_server",
         *shared.flags,
         *spec.flags,
+        *(word for flag, (name, _) in spec.files.items() for word in (flag, str(folder / name))),
         *("--host", LOOPBACK, "--port", str(ports.http), "--nccl-port", str(ports.nccl)),
     )
-    return ServerCommand(argv, env)
+    files = {folder / name: text for name, text in spec.files.values()}
+    return ServerCommand(argv, env, files)
 
 
 def _raw_args(words: tuple[str, ...]) -> LaunchArgs:

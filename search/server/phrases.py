@@ -1,4 +1,4 @@
-"""What logs of every release say about causes; a dialect's own phrases are tried before these.
+"""What logs of every release say about causes; a dialect holds only what its range says besides.
 
 Texts are those of SGLang 0.5.9 to 0.5.23 and of the libraries under it (PyTorch, NCCL,
 transformers, uvicorn). Order matters within this list: earlier ones are more specific.
@@ -11,16 +11,20 @@ import re
 from search.dialects import Phrase
 from search.outcomes import Reason
 
+_DRAFT_FILE = r"speculative/\w*(worker|eagle|draft)\w*\.py"
+
 GENERIC: tuple[Phrase, ...] = (
     # The command line and its resolution.
     Phrase(r"error: (unrecognized arguments|ambiguous option|argument |the following arguments)", Reason.ARG_UNKNOWN),
-    Phrase(r"only supports? topk ?= ?1", Reason.ARG_INVALID_COMBO),
+    # 0.5.11 and 0.5.12 say the same in a mere warning: "Spec v1 is used … because spec v2 currently only …".
+    Phrase(r"(?<!because spec v2 currently )only supports? topk ?= ?1", Reason.ARG_INVALID_COMBO),
     Phrase(r"speculative_eagle_topk.* > 1 with page_size", Reason.ARG_INVALID_COMBO),
     Phrase(r"selected index k out of range", Reason.ARG_INVALID_COMBO),
     Phrase(r"Sizes of tensors must match except in dimension 1", Reason.ARG_INVALID_COMBO),
     Phrase(r"not supported between instances of 'NoneType' and 'int'", Reason.ARG_INVALID_COMBO),
     Phrase(r"Unknown speculative algorithm name", Reason.ARG_INVALID_COMBO),
     Phrase(r"is not supported in (decode )?attention backend", Reason.ARG_INVALID_COMBO),
+    Phrase(r"FlashAttention v3 Backend requires SM", Reason.ARG_INVALID_COMBO),
     Phrase(
         r"'ModelConfig' object has no attribute '(kv_lora_rank|qk_\w+_head_dim|v_head_dim)'", Reason.ARG_INVALID_COMBO
     ),
@@ -30,21 +34,33 @@ GENERIC: tuple[Phrase, ...] = (
     Phrase(r"has no attribute 'set_eagle3_layers_to_capture'", Reason.ARG_INVALID_COMBO),
     Phrase(r"--speculative-use-rejection-sampling requires", Reason.ARG_INVALID_COMBO),
     Phrase(r"^AssertionError: \d+ is not divisible by \d+", Reason.ARG_INVALID_COMBO),
+    Phrase(
+        r"^(?:ValueError|AssertionError|TypeError|NotImplementedError)\b",
+        Reason.ARG_INVALID_COMBO,
+        frame=r", in (?:prepare_server_args|check_server_args)\b",
+    ),
     # A kernel that this config chose and this GPU is too small for, such as trees on SM120.
     Phrase(r"OutOfResources: out of resource", Reason.ARG_INVALID_COMBO),
     Phrase(r"no kernel image is available for execution", Reason.ARG_INVALID_COMBO, frame=r"attention/\w+_backend\.py"),
-    # Weights of a shape that the model does not have: the draft's are the config's fault.
-    Phrase(r"Attempted to load weight \(", Reason.DRAFT_MISMATCH, frame=r"speculative/\w*(worker|eagle|draft)\w*\.py"),
+    # Weights of a shape that the model does not have, or a model nobody knows: the draft's are the config's fault.
+    Phrase(r"Model architectures .* are not supported for now", Reason.DRAFT_MISMATCH, frame=_DRAFT_FILE),
+    Phrase(r"Model architectures .* are not supported for now", Reason.ARG_INVALID_COMBO),
+    Phrase(
+        r"Attempted to load weight \(|size mismatch for|mat1 and mat2 shapes cannot be multiplied"
+        r"|^AssertionError: self\.org_vocab_size=|^KeyError: '[\w.]*(?:weight|bias|embed|norm)",
+        Reason.DRAFT_MISMATCH,
+        frame=_DRAFT_FILE,
+    ),
     Phrase(r"Attempted to load weight \(", Reason.WEIGHT_LOAD),
     # Memory. The two texts of the first pair want opposite remedies.
     Phrase(r"Not enough memory\. Please try to increase --mem-fraction-static", Reason.OOM_KV),
     Phrase(r"max_running_request is zero", Reason.OOM_KV),
     Phrase(r"profiled value -\d", Reason.OOM_KV),
-    Phrase(r"Capture cuda graph failed: .*out of memory", Reason.OOM_GRAPH),
     Phrase(r"common cause is the OS OOM killer", Reason.HOST_OOM, frame=r"exit code: -9\)"),
     Phrase(r"DefaultCPUAllocator: can't allocate memory|Cannot allocate memory|^MemoryError", Reason.HOST_OOM),
     Phrase(r"unable to (mmap|allocate shared memory)|No space left on device.*shm", Reason.HOST_OOM),
-    Phrase(r"The memory capacity is unbalanced|GPUs may be occupied by other processes", Reason.HOST_BUSY),
+    # Also said as a mere warning, where SGLANG_ENABLE_TP_MEMORY_INBALANCE_CHECK is off.
+    Phrase(r"Error: .*(The memory capacity is unbalanced|GPUs may be occupied by other processes)", Reason.HOST_BUSY),
     Phrase(r"CUDA-capable device\(s\) is/are busy or unavailable", Reason.HOST_BUSY),
     # What is installed on the host.
     Phrase(r"^(ModuleNotFoundError|ImportError): |cannot open shared object file", Reason.MISSING_MODULE),
@@ -79,7 +95,16 @@ GENERIC: tuple[Phrase, ...] = (
 )
 
 OUT_OF_MEMORY = re.compile(r"OutOfMemoryError|CUDA out of memory|CUDA error: out of memory|CUBLAS_STATUS_ALLOC_FAILED")
-"""Which pool it was depends on where it stands in the log, see `classify`."""
+"""Which pool it was is told by `POOLS`, else by where it stands in the log, see `classify`."""
+
+POOLS: tuple[Phrase, ...] = (
+    Phrase(r"Capture cuda graph failed: ", Reason.OOM_GRAPH),
+    Phrase(r"", Reason.OOM_RUNTIME, frame=r", in event_loop_\w+"),
+    Phrase(r"", Reason.OOM_GRAPH, frame=r", in (?:init_device_graphs|init_cuda_graphs|capture)\b"),
+    Phrase(r"", Reason.OOM_KV, frame=r", in init_memory_pool\b"),
+    Phrase(r"", Reason.OOM_WEIGHTS, frame=r", in load_model\b"),
+)
+"""Frames of a traceback that tell which pool was too small, whatever the line of the exception says."""
 
 ECHO = re.compile(
     r"Received sigquit from a child|SIGQUIT received|(the|one) child failed|Possible solutions|^\d\. (set|disable|reduce) |Open an issue"

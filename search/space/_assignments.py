@@ -14,6 +14,8 @@ from search.space._choices import FULL_TREE
 
 _SHORT: Final = {"arf": "allreduce_fusion"} | {short: name for name, short in OPTIONAL_KNOBS.items()}
 _KNOWN: Final = (*CORE_KNOBS, *OPTIONAL_KNOBS)
+_FLAG: Final = "--"
+"""Marks a plain server flag: `--chunked-prefill-size=4096`, or alone for a bare one."""
 _WHOLE: Final = (*TREE_KNOBS, "page_size")
 _ID: Final = re.compile(r"(off|v\d+-k)\S*")
 
@@ -53,6 +55,9 @@ def parse_assignments(
 
 def _pair(word: str) -> tuple[str, KnobValue]:
     name, equals, value = word.partition("=")
+    if name.startswith(_FLAG):
+        flag = name.removeprefix(_FLAG).replace("-", "_")
+        return flag, (int(value) if value.isdecimal() else value) if equals else True
     if not equals or not value:
         raise InvalidConfig(f"A config is written like `topk=2 num_steps=2` or `v1-k2-s2-d7`, but got {word!r}.")
     name = _SHORT.get(name, name)

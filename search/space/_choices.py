@@ -8,7 +8,7 @@ from itertools import product
 from math import prod
 from typing import Final, Literal, TypeAlias
 
-from search.config import OPTIONAL_KNOBS, KnobValue, SpecVersion, tree_bound
+from search.config import CORE_KNOBS, OPTIONAL_KNOBS, KnobValue, SpecVersion, tree_bound
 from search.errors import UsageError
 
 DraftTokens: TypeAlias = int | Literal["tree"]
@@ -44,9 +44,11 @@ class SpaceChoices:
         spec_version: Of `off`, `v1`, `v2`. `off` has only the knobs below the tree.
         num_draft_tokens: Numbers, or `tree` for the full tree of each topk and num_steps.
         optional: Optional knob to its values.
+        flags: Any other server flag to its values, such as `chunked-prefill-size`; True sends a
+            bare flag, False none.
 
     Raises:
-        UsageError: A knob is open without any value, or is not known.
+        UsageError: A knob is open without any value, or is not known; a flag that has a knob.
     """
 
     spec_version: tuple[SpecVersion, ...] = (SpecVersion.OFF, SpecVersion.V1, SpecVersion.V2)
@@ -55,15 +57,21 @@ class SpaceChoices:
     num_draft_tokens: tuple[DraftTokens, ...] = (FULL_TREE,)
     allreduce_fusion: tuple[str, ...] = ("off",)
     optional: Mapping[str, tuple[KnobValue, ...]] = field(default_factory=dict)
+    flags: Mapping[str, tuple[KnobValue, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "spec_version", tuple(SpecVersion(version) for version in self.spec_version))
+        # Knobs are columns and parameters, so a flag's name is written with underscores here.
+        object.__setattr__(self, "flags", {name.replace("-", "_"): values for name, values in self.flags.items()})
         for name, values in self.values.items():
             if not values:
                 raise UsageError(f"A knob has at least one value, but `{name}` has none. Name one, or leave it out.")
         for name in self.optional:
             if name not in OPTIONAL_KNOBS:
                 raise UsageError(f"Optional knobs are {', '.join(sorted(OPTIONAL_KNOBS))}, but got `{name}`.")
+        for name in self.flags:
+            if name in OPTIONAL_KNOBS or name in CORE_KNOBS:
+                raise UsageError(f"`{name}` is a knob, but stands among the plain server flags. Open it as the knob.")
 
     @property
     def values(self) -> dict[str, tuple[KnobValue, ...]]:
@@ -74,22 +82,28 @@ class SpaceChoices:
             "num_steps": self.num_steps,
             "num_draft_tokens": self.num_draft_tokens,
             "allreduce_fusion": self.allreduce_fusion,
-            **self.optional,
+            **self.further,
         }
+
+    @property
+    def further(self) -> dict[str, tuple[KnobValue, ...]]:
+        """Optional knobs and flags together."""
+        return {**self.optional, **self.flags}
 
     @property
     def raw(self) -> int:
         """Number of raw points."""
-        rest = len(self.allreduce_fusion) * prod(len(values) for values in self.optional.values())
+        rest = len(self.allreduce_fusion) * prod(len(values) for values in self.further.values())
         trees = len(self.topk) * len(self.num_steps) * len(self.num_draft_tokens)
         return sum(rest if version is SpecVersion.OFF else rest * trees for version in self.spec_version)
 
     def points(self) -> Iterator[RawPoint]:
         """All raw points, in the order of the choices."""
+        further = self.further
         rests = [
-            (fusion, tuple(sorted(zip(self.optional, values, strict=True))))
+            (fusion, tuple(sorted(zip(further, values, strict=True))))
             for fusion in self.allreduce_fusion
-            for values in product(*self.optional.values())
+            for values in product(*further.values())
         ]
         for version in self.spec_version:
             if version is SpecVersion.OFF:

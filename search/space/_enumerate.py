@@ -6,7 +6,7 @@ from difflib import get_close_matches
 
 from search.config import SpecConfig, SpecVersion, tree_bound
 from search.deployment import Deployment
-from search.dialects import Dialect
+from search.dialects import Dialect, known_rule_ids
 from search.errors import InvalidConfig, UsageError
 from search.space._choices import RawPoint, SpaceChoices
 from search.space._space import ALIAS, INVALID, TREE_BOUND, Dropped, Locked, Space, launch_order
@@ -17,9 +17,14 @@ def enumerate_space(choices: SpaceChoices, deployment: Deployment, dialect: Dial
 
     Raises:
         UnsupportedKnob: The release has no spelling for an open knob or one of its values.
-        UsageError: A patch lifts a rule that this release does not have.
+        UsageError: A patch lifts a rule that no release has, the release lacks the algorithm, or a
+            server flag of the study is not for it to set.
     """
-    check_patches(deployment, dialect)
+    check_patches(deployment)
+    dialect.server_args(deployment)  # refuses flags that no launch could be given
+    if not deployment.patches and (unknown := dialect.unknown_flags(deployment)):
+        raise UsageError("\n".join(unknown))
+    bound = dialect.on(deployment)
     configs: list[SpecConfig] = []
     locked: list[Locked] = []
     dropped: list[Dropped] = []
@@ -29,7 +34,7 @@ def enumerate_space(choices: SpaceChoices, deployment: Deployment, dialect: Dial
             dropped.append(Dropped(point.label, TREE_BOUND, outside))
             continue
         try:
-            config = dialect.canonical(_config(point), deployment)
+            config = bound.canonical(_config(point))
         except InvalidConfig as error:
             dropped.append(Dropped(point.label, INVALID, str(error)))
             continue
@@ -38,7 +43,7 @@ def enumerate_space(choices: SpaceChoices, deployment: Deployment, dialect: Dial
             dropped.append(Dropped(point.label, ALIAS, f"The same launch as {config_id}."))
             continue
         seen.add(config_id)
-        rules = dialect.violations(config, deployment)
+        rules = bound.violations(config)
         final = next((rule for rule in rules if not rule.locks), None)
         if final is not None:
             dropped.append(Dropped(point.label, final.rule_id, final.text, final))
@@ -57,21 +62,23 @@ def enumerate_space(choices: SpaceChoices, deployment: Deployment, dialect: Dial
     )
 
 
-def check_patches(deployment: Deployment, dialect: Dialect) -> None:
+def check_patches(deployment: Deployment) -> None:
     """Refuse a patch that lifts a rule nobody knows: it would lift nothing, in silence.
+
+    A rule of another release is known: the same study may be planned for several releases.
 
     Raises:
         UsageError: Naming the patch, the rule, and the nearest known one.
     """
-    known = {rule.rule_id for rule in dialect.rules()}
+    known = known_rule_ids()
     for patch in deployment.patches:
         for rule_id in patch.lifts:
             if rule_id not in known:
                 near = get_close_matches(rule_id, sorted(known), n=1, cutoff=0.5)
                 hint = f"Did you mean `{near[0]}`?" if near else f"Known rules: {', '.join(sorted(known))}."
                 raise UsageError(
-                    f"A patch lifts rules of SGLang {deployment.release}, but patch `{patch.name}` lifts `{rule_id}`, "
-                    f"which is none of them. {hint}"
+                    f"A patch lifts rules of SGLang, but patch `{patch.name}` lifts `{rule_id}`, which is none of them. "
+                    f"{hint}"
                 )
 
 

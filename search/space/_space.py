@@ -9,7 +9,7 @@ from typing import Final
 
 from search.config import KnobValue, SpecConfig, tree_bound
 from search.deployment import Deployment
-from search.dialects import Dialect, Rule
+from search.dialects import Bound, Dialect, Rule
 from search.space._choices import FULL_TREE, SpaceChoices
 
 ALIAS: Final = "alias"
@@ -96,8 +96,11 @@ class Space:
     deployment: Deployment | None = None
     dialect: Dialect | None = field(default=None, compare=False)
     _by_id: Mapping[str, SpecConfig] = field(init=False, repr=False, compare=False)
+    _bound: Bound | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        bound = self.dialect.on(self.deployment) if self.dialect and self.deployment else None
+        object.__setattr__(self, "_bound", bound)
         object.__setattr__(self, "_by_id", {config.config_id: config for config in self.configs})
 
     @classmethod
@@ -143,14 +146,12 @@ class Space:
         if self.find(canonical) is not None:
             return Explanation(canonical, launchable=True)
         rules: tuple[Rule, ...] = ()
-        if self.dialect is not None and self.deployment is not None:
-            rules = self.dialect.violations(canonical, self.deployment)
+        if self._bound is not None:
+            rules = self._bound.violations(canonical)
         return Explanation(canonical, launchable=False, rules=rules, unchosen=self._unchosen(canonical, rules))
 
     def _canonical(self, config: SpecConfig) -> SpecConfig:
-        if self.dialect is None or self.deployment is None:
-            return config
-        return self.dialect.canonical(config, self.deployment)
+        return config if self._bound is None else self._bound.canonical(config)
 
     def _unchosen(self, config: SpecConfig, rules: tuple[Rule, ...]) -> tuple[str, ...]:
         if self.choices is None:
@@ -164,7 +165,7 @@ class Space:
             if not _chosen(name, value, config, values.get(name, ()))
         ]
         if not lines and not rules:
-            left = ", ".join(f"`{name}`" for name in self.choices.optional if name not in found)
+            left = ", ".join(f"`{name}`" for name in self.choices.further if name not in found)
             lines = [f"The study opens {left or 'its knobs'} without the default that this config leaves in place."]
         return tuple(lines)
 

@@ -50,7 +50,7 @@ class SpaceSummary:
         baselines: Ids of the launchable configs without speculation; part of `launchable`.
         aliases: Raw points that the server would rewrite into another.
         locked_by: Rules that lock; a config locked by two is counted under both.
-        lifted_by: Name of each patch, and the rules it lifts.
+        lifted_by: Name of each patch, and the rules of this release that it lifts.
         dropped_points: Each dropped point and its reason.
     """
 
@@ -81,7 +81,7 @@ class SpaceSummary:
                 for entry in space.locked
             ),
             locked_by=tuple(_locked_by(space)),
-            lifted_by=tuple((patch.name, patch.lifts) for patch in deployment.patches) if deployment else (),
+            lifted_by=tuple(_lifted(space)),
             dropped_points=tuple((point.point, point.reason) for point in space.dropped),
         )
 
@@ -92,6 +92,14 @@ class SpaceSummary:
     def render(self, *, listed: bool = False) -> str:
         """Plain text, a few lines; with `listed` every config and point as well."""
         return "\n".join(_lines(self, listed=listed))
+
+
+def _lifted(space: Space) -> Iterator[tuple[str, tuple[str, ...]]]:
+    if space.deployment is None:
+        return
+    here = {rule.rule_id for rule in space.dialect.rules()} if space.dialect else None
+    for patch in space.deployment.patches:
+        yield patch.name, tuple(rule_id for rule_id in patch.lifts if here is None or rule_id in here)
 
 
 def _dropped(space: Space) -> Iterator[RuleCount]:
@@ -124,7 +132,7 @@ def _lines(summary: SpaceSummary, *, listed: bool) -> Iterator[str]:
     yield f"  {len(summary.locked)} locked: understood, but refused by this release or GPU"
     yield f"  {dropped} dropped, {summary.aliases} of them aliases of another point"
     for name, rule_ids in summary.lifted_by:
-        yield f"  patch {name} lifts {', '.join(rule_ids) or 'nothing'}"
+        yield f"  patch {name} lifts {', '.join(rule_ids) or 'no rule of this release'}"
     for title, reasons in (("dropped", summary.dropped), ("locked", summary.locked_by)):
         if reasons:
             yield f"{title}:"

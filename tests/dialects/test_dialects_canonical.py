@@ -121,7 +121,8 @@ def test_optional_knobs_that_change_nothing_vanish(asked, deployment, config_id)
         ("page_size", 0, "`page_size` is a whole number from 1"),
         ("speculative_attention_mode", "both", "is one of prefill, decode"),
         ("allreduce_transport", "smoke", "is one of auto, nccl"),
-        ("adaptive", "on", "has no knob `adaptive`"),
+        ("adaptive", "on", "adaptive"),
+        ("overlap", "maybe", "`overlap` is one of on, off"),
     ],
 )
 @pytest.mark.parametrize("release", known_releases())
@@ -169,3 +170,95 @@ def test_canonical_is_idempotent(config, release, hardware, architecture, tp, se
     dialect = for_release(release)
     once = dialect.canonical(config, deployment)
     assert dialect.canonical(once, deployment) == once
+
+
+@pytest.mark.parametrize(
+    ("asked", "deployment", "release", "config_id"),
+    [
+        # The worker an algorithm has.
+        ("v2-k10-s18-d12", replace(LLAMA, algorithm="NGRAM", draft=""), "0.5.13.post1", "v1-k10-s18-d12"),
+        ("v2-k10-s18-d12", replace(LLAMA, algorithm="NGRAM", draft=""), "0.5.14", "v2-k10-s18-d12"),
+        ("v2-k4-s3-d16", replace(LLAMA, algorithm="DFLASH"), "0.5.11", "v1-k1-s15-d16"),
+        ("v2-k1-s2-d16", replace(LLAMA, algorithm="DFLASH"), "0.5.16", "v2-k1-s15-d16"),
+        # Overlap, where there is a choice.
+        ("v2-k1-s2-d3+overlap=on", LLAMA, "0.5.13.post1", "v2-k1-s2-d3"),
+        ("v2-k1-s2-d3+overlap=off", LLAMA, "0.5.13.post1", "v2-k1-s2-d3+overlap=off"),
+        ("v1-k10-s18-d12+overlap=off", replace(LLAMA, algorithm="NGRAM", draft=""), "0.5.13.post1", "v1-k10-s18-d12"),
+        # A backend by the name that `auto` would choose.
+        ("off+arf=trtllm", LLAMA, "0.5.14", "off+arf=auto"),
+        ("off+arf=mnnvl", LLAMA, "0.5.14", "off+arf=mnnvl"),
+        ("off+arf=mnnvl", replace(LLAMA, hardware=B200), "0.5.14", "off+arf=auto"),
+        ("off+arf=auto", replace(LLAMA, server_args={"enable-deterministic-inference": True}), "0.5.12.post1", "off"),
+        # Defaults that depend on topk and page size.
+        ("v2-k1-s2-d3+attn=fa3", LLAMA, "0.5.16", "v2-k1-s2-d3"),
+        ("v2-k2-s2-d7+attn=flashinfer", LLAMA, "0.5.16", "v2-k2-s2-d7"),
+        ("v2-k1-s2-d3+attn=flashinfer+page=16", LLAMA, "0.5.16", "v2-k1-s2-d3+page=16"),
+        ("v2-k1-s2-d3+page=64", replace(LLAMA, hardware=B200), "0.5.16", "v2-k1-s2-d3+page=64"),
+        ("v2-k1-s2-d3+attn=trtllm_mha+page=64", replace(LLAMA, hardware=B200), "0.5.16", "v2-k1-s2-d3"),
+        ("v2-k1-s2-d3+attn=trtllm_mha+page=128", replace(LLAMA, hardware=B200), "0.5.16", "v2-k1-s2-d3"),
+        # The server's own choice, where the study sets another and only the server can tell it.
+        (
+            "off+attn=auto",
+            replace(LLAMA, architecture="", server_args={"attention-backend": "triton"}),
+            "0.5.9",
+            "off+attn=auto",
+        ),
+        # Adaptive steps: off with a warning, or started at the nearest candidate.
+        ("v2-k1-s3-d4+adapt=7-1-3", LLAMA, "0.5.13.post1", "v2-k1-s3-d4+adapt=1-3-7"),
+        ("v2-k2-s2-d7+adapt=1-3-7", LLAMA, "0.5.13.post1", "v2-k2-s2-d7"),
+        ("v2-k1-s3-d4+adapt=1-3-7", LLAMA, "0.5.11", "v2-k1-s3-d4"),
+        ("v1-k1-s5-d6+adapt=1-3-7", LLAMA, "0.5.11", "v1-k1-s7-d8+adapt=1-3-7"),
+        ("off+adapt=1-3-7", LLAMA, "0.5.16", "off"),
+        ("v2-k1-s3-d4+adapt=off", LLAMA, "0.5.9", "v2-k1-s3-d4"),
+        # Plain flags: a default is an absent flag, and so is one the server turns off.
+        ("off+random_seed=7", LLAMA, "0.5.16", "off+random_seed=7"),
+        ("off+decode_log_interval=40", LLAMA, "0.5.16", "off"),
+        ("off+enable_mixed_chunk=False", LLAMA, "0.5.16", "off"),
+        ("off+enable_mixed_chunk=True", LLAMA, "0.5.16", "off+enable_mixed_chunk=True"),
+        ("v2-k1-s2-d3+enable_mixed_chunk=True", LLAMA, "0.5.18", "v2-k1-s2-d3"),
+        ("v2-k1-s2-d3+enable_mixed_chunk=True", LLAMA, "0.5.20", "v2-k1-s2-d3+enable_mixed_chunk=True"),
+        # PCIe-IPC: without NVLink, for 2, 4 or 8 GPUs.
+        ("off+art=pcie-ipc", LLAMA, "0.5.23", "off"),
+        ("off+art=pcie-ipc", replace(LLAMA, hardware=SM120), "0.5.23", "off+art=pcie-ipc"),
+        ("off+art=nvls", replace(LLAMA, hardware=SM120), "0.5.23", "off"),
+    ],
+)
+def test_rewrites_of_the_releases(asked, deployment, release, config_id):
+    assert canonical(asked, deployment, release) == config_id
+
+
+def test_knob_or_flag_nobody_knows_is_refused_with_the_nearest():
+    with pytest.raises(
+        UnsupportedKnob, match=r"no knob or flag `chunked_prefil_size`\. Did you mean `chunked-prefill-size`"
+    ):
+        canonical("off+chunked_prefil_size=4096")
+
+
+def test_synchronous_v2_has_no_spelling_before_0_5_13():
+    with pytest.raises(UnsupportedKnob, match="has no synchronous form"):
+        canonical("v2-k1-s2-d3+overlap=off", release="0.5.12.post1")
+
+
+@st.composite
+def settings_to_compare(draw):
+    release = draw(st.sampled_from(known_releases()))
+    deployment = replace(
+        LLAMA,
+        hardware=draw(st.sampled_from([H200, B200, SM120])),
+        architecture=draw(st.sampled_from(["LlamaForCausalLM", "KimiK25ForConditionalGeneration", ""])),
+        tp=draw(st.sampled_from([1, 2, 8])),
+    )
+    return release, deployment, draw(asked_configs()), draw(asked_configs())
+
+
+@given(settings_to_compare())
+def test_two_configs_share_an_id_exactly_if_they_resolve_alike(drawn):
+    release, deployment, *asked = drawn
+    bound = for_release(release).on(deployment)
+    made = [bound.canonical(config) for config in asked]
+    values = [
+        (bound.resolve(config), canon.topk, canon.num_steps, canon.num_draft_tokens)
+        for config, canon in zip(asked, made, strict=True)
+    ]
+    assert (made[0].config_id == made[1].config_id) == (values[0] == values[1])
+    assert [bound.resolve(canon) for canon in made] == [value[0] for value in values]

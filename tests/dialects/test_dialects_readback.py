@@ -12,6 +12,7 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=6,
 )
+WITH_V1 = ("0.5.9", "0.5.10.post1", "0.5.11", "0.5.12.post1")
 FIELDS = [
     "speculative_algorithm",
     "speculative_eagle_topk",
@@ -57,7 +58,7 @@ def test_v2_tree_asked_of_0_5_11_is_read_back_as_the_v1_tree_that_runs():
     assert read("v2-k2-s2-d7", body()).config.config_id == "v1-k2-s2-d7"
 
 
-@pytest.mark.parametrize("release", known_releases())
+@pytest.mark.parametrize("release", WITH_V1)
 @pytest.mark.parametrize(
     ("changes", "config_id"),
     [
@@ -135,8 +136,48 @@ def test_malformed_body_never_raises(info, asked, release):
     assert SpecConfig.from_params(settings.config.params) == settings.config
 
 
-@pytest.mark.parametrize("release", known_releases())
-def test_request_fields_hold_the_portable_pair_and_the_histogram(release):
-    assert for_release(release).meta_fields == MetaFields(
-        "completion_tokens", "spec_verify_ct", "spec_accept_histogram"
-    )
+@pytest.mark.parametrize(
+    ("release", "fields"),
+    [
+        ("0.5.9", ("spec_accept_histogram", "spec_accept_token_num", "spec_draft_token_num")),
+        ("0.5.11", ("spec_accept_histogram", "spec_accepted_drafts", "spec_proposed_drafts")),
+        ("0.5.12.post1", ("spec_correct_drafts_histogram", "spec_num_correct_drafts", "spec_num_proposed_drafts")),
+        ("0.5.23", ("spec_correct_drafts_histogram", "spec_num_correct_drafts", "spec_num_proposed_drafts")),
+    ],
+)
+def test_request_fields_hold_the_portable_pair_and_the_releases_own(release, fields):
+    assert for_release(release).meta_fields == MetaFields("completion_tokens", "spec_verify_ct", *fields)
+
+
+@pytest.mark.parametrize(
+    ("asked", "changes", "config_id"),
+    [
+        ("v2-k2-s2-d7", {}, "v2-k2-s2-d7+overlap=off"),
+        ("v2-k2-s2-d7+overlap=off", {}, "v2-k2-s2-d7+overlap=off"),
+        ("v2-k2-s2-d7+overlap=off", {"disable_overlap_schedule": False}, "v2-k2-s2-d7"),
+        ("v2-k2-s2-d7", {"disable_overlap_schedule": False}, "v2-k2-s2-d7"),
+        (
+            "v2-k2-s2-d7",
+            {"disable_overlap_schedule": False, "flashinfer_allreduce_fusion_backend": "trtllm"},
+            "v2-k2-s2-d7+arf=trtllm",
+        ),
+        (
+            "v2-k2-s2-d7+arf=auto",
+            {"disable_overlap_schedule": False, "flashinfer_allreduce_fusion_backend": None},
+            "v2-k2-s2-d7",
+        ),
+        (
+            "v2-k1-s15-d16",
+            {
+                "disable_overlap_schedule": False,
+                "speculative_algorithm": "DFLASH",
+                "speculative_num_steps": 1,
+                "speculative_eagle_topk": 1,
+                "speculative_num_draft_tokens": 8,
+            },
+            "v2-k1-s7-d8",
+        ),
+    ],
+)
+def test_newer_releases_tell_overlap_and_backend_of_the_one_worker(asked, changes, config_id):
+    assert read(asked, body(**changes), "0.5.16").config.config_id == config_id

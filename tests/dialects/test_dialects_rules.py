@@ -6,8 +6,9 @@ import pytest
 
 from search.config import SpecConfig
 from search.deployment import Deployment, Hardware, Patch
-from search.dialects import for_release, known_releases
+from search.dialects import for_release, known_releases, known_rule_ids
 
+WITH_V1 = ("0.5.9", "0.5.10.post1", "0.5.11", "0.5.12.post1")
 SM120 = Hardware("NVIDIA RTX PRO 6000 Blackwell Server Edition", 120, 95.0, "pcie")
 H200 = Hardware("NVIDIA H200", 90, 139.0, "nvlink")
 B200 = Hardware("NVIDIA B200", 100, 178.0, "nvlink")
@@ -42,7 +43,7 @@ def test_tree_on_v2_is_locked_on_0_5_11_because_another_config_would_run():
     assert "would silently run the v1 config" in rules[0].text
 
 
-@pytest.mark.parametrize("release", known_releases())
+@pytest.mark.parametrize("release", WITH_V1)
 @pytest.mark.parametrize("config_id", ["off", "v1-k1-s2-d3", "v2-k1-s2-d3", "v1-k2-s2-d7", "v1-k4-s3-d16"])
 def test_plain_configs_break_no_rule(config_id, release):
     assert broken(config_id, LLAMA, release) == set()
@@ -109,12 +110,12 @@ def test_depth_that_no_node_can_reach_is_dropped_not_locked():
         ("off+attn=trtllm_mha", {"trtllm-mha-gpu"}),
     ],
 )
-@pytest.mark.parametrize("release", known_releases())
+@pytest.mark.parametrize("release", WITH_V1)
 def test_attention_backend_and_page_size_rules_on_hopper(config_id, rules, release):
     assert broken(config_id, LLAMA, release) == rules
 
 
-@pytest.mark.parametrize("release", known_releases())
+@pytest.mark.parametrize("release", WITH_V1)
 def test_trtllm_mha_on_sm100_takes_chains_and_refuses_trees(release):
     b200 = replace(LLAMA, hardware=B200)
     assert broken("v2-k1-s2-d3+attn=trtllm_mha", b200, release) == set()
@@ -140,7 +141,7 @@ def test_fa3_is_refused_off_its_gpus_though_arguments_accept_it():
     assert broken("off+attn=fa3", replace(ampere, architecture="DeepseekV2ForCausalLM"), "0.5.11") == {"fa3-gpu"}
 
 
-@pytest.mark.parametrize("release", known_releases())
+@pytest.mark.parametrize("release", WITH_V1)
 def test_standalone_refuses_dp_attention_and_eagle3_does_not(release):
     dp = with_args(enable_dp_attention=True, dp_size=2)
     assert broken("v1-k1-s2-d3", replace(dp, algorithm="STANDALONE"), release) == {"standalone-dp-attention"}
@@ -156,7 +157,7 @@ def test_dp_attention_flag_without_ranks_does_nothing():
 @pytest.mark.parametrize(
     ("server_args", "rule"),
     [
-        ({"enable_lora": True}, "lora-speculation"),
+        ({"enable_lora": True, "lora_paths": "adapter"}, "lora-speculation"),
         ({"pp_size": 2}, "pipeline-speculation"),
     ],
 )
@@ -168,3 +169,70 @@ def test_study_flags_that_exclude_speculation_lock_it_and_leave_off_alone(server
 def test_chunked_prefill_must_be_a_multiple_of_the_page():
     assert broken("off+page=64", with_args(chunked_prefill_size=1000), "0.5.11") == {"page-chunk"}
     assert broken("off+page=64", with_args(chunked_prefill_size=1024), "0.5.11") == set()
+
+
+@pytest.mark.parametrize("release", [release for release in known_releases() if release not in WITH_V1])
+def test_v1_is_locked_where_it_is_gone_and_trees_are_legal_on_v2(release):
+    assert broken("v1-k2-s2-d7", LLAMA, release) == {"v1-worker-gone"}
+    assert broken("v2-k2-s2-d7", LLAMA, release) == set()
+
+
+@pytest.mark.parametrize(
+    ("release", "architecture", "rules"),
+    [
+        ("0.5.9", "KimiK25ForConditionalGeneration", {"eagle3-kimi-k25"}),
+        ("0.5.10.post1", "KimiK25ForConditionalGeneration", set()),
+        ("0.5.11", "Gemma3ForCausalLM", {"eagle3-target"}),
+        ("0.5.12.post1", "Gemma3ForCausalLM", set()),
+        ("0.5.23", "Qwen3_5ForCausalLM", set()),
+        ("0.5.9", "", set()),
+    ],
+)
+def test_target_without_the_hooks_of_eagle3_is_locked_by_release(release, architecture, rules):
+    dialect = for_release(release)
+    assert broken("v2-k1-s2-d3", replace(LLAMA, architecture=architecture), release) == rules
+    assert dialect.takes("EAGLE3", architecture) is (rules == set())
+
+
+def test_dflash_is_taken_from_0_5_11_by_targets_with_its_hook():
+    assert not for_release("0.5.10.post1").takes("DFLASH", "Qwen3ForCausalLM")
+    assert for_release("0.5.11").takes("DFLASH", "Qwen3ForCausalLM")
+    assert not for_release("0.5.11").takes("DFLASH", "Glm4MoeForCausalLM")
+    assert broken("v1-k1-s15-d16", replace(LLAMA, algorithm="DFLASH", architecture="Glm4MoeForCausalLM"), "0.5.11") == {
+        "dflash-target"
+    }
+
+
+def test_paged_trees_are_legal_on_triton_from_0_5_13():
+    assert broken("v2-k2-s2-d7+attn=triton+page=16", LLAMA, "0.5.13.post1") == set()
+    assert broken("v2-k2-s2-d7+attn=trtllm_mha", replace(LLAMA, hardware=B200), "0.5.13.post1") == {
+        *("tree-paging", "trtllm-mha-topk1")
+    }
+
+
+def test_named_fusion_backends_grow_with_the_releases():
+    assert broken("off+arf=mnnvl", LLAMA, "0.5.13.post1") == {"arf-named-backend"}
+    assert broken("off+arf=mnnvl", LLAMA, "0.5.14") == set()
+    assert broken("off+arf=cutedsl", replace(LLAMA, hardware=B200), "0.5.20") == {"arf-named-backend"}
+    assert broken("off+arf=cutedsl", replace(LLAMA, hardware=B200), "0.5.23") == set()
+    assert broken("off+arf=cutedsl", LLAMA, "0.5.23") == {"arf-cutedsl-gpu"}
+
+
+def test_torch_symmetric_memory_on_sm120_dies_until_0_5_13_and_is_idle_from_0_5_14():
+    assert broken("off+art=torch-symm-mem", KIMI, "0.5.13.post1") == {"torch-symm-mem-sm120"}
+    assert for_release("0.5.14").canonical(SpecConfig.from_id("off+art=torch-symm-mem"), KIMI).config_id == "off"
+
+
+def test_rejection_sampling_takes_chains_only():
+    sampled = with_args(speculative_use_rejection_sampling=True)
+    assert broken("v2-k1-s2-d3", sampled, "0.5.14") == set()
+    assert broken("v2-k2-s2-d7", sampled, "0.5.14") == {"rejection-topk1"}
+
+
+def test_adaptive_start_outside_its_candidates_is_dropped_from_0_5_13():
+    assert broken("v2-k1-s2-d3+adapt=1-3-7", LLAMA, "0.5.13.post1") == {"adaptive-steps"}
+    assert broken("v2-k1-s3-d4+adapt=1-3-7", LLAMA, "0.5.13.post1") == set()
+
+
+def test_every_rule_is_one_that_some_patch_may_name():
+    assert {"v2-topk1-only", "arf-sm120", "eagle3-kimi-k25", "v1-worker-gone"} <= known_rule_ids()

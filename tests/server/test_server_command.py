@@ -1,5 +1,6 @@
 """The command line of a launch, and the script that repeats it."""
 
+import json
 import subprocess
 import sys
 
@@ -80,6 +81,20 @@ def test_script_is_quoted_so_that_a_shell_runs_the_same_words(tmp_path):
     done = subprocess.run(["sh", script], capture_output=True, text=True, check=True, env={"GONE": "1"}, cwd=tmp_path)
     assert done.stdout == '[["a b", "$(touch hacked)", "\'q\'", "{\\"k\\": \\"*\\"}", "--flag"], "x; y", false]\n'
     assert not (tmp_path / "hacked").exists()
+
+
+def test_adaptive_steps_file_lies_in_the_launchs_folder_and_the_script_writes_it(tmp_path):
+    shared = deployment(release="0.5.16")
+    command = build(SpecConfig.from_id("v2-k1-s3-d4+adapt=1-3-7"), shared=shared, folder=tmp_path / "launch")
+    path = tmp_path / "launch" / "adaptive-steps.json"
+    place = command.argv.index("--speculative-adaptive-config")
+    assert command.argv[place + 1] == str(path)
+    command.write_files()
+    written = path.read_text()
+    assert json.loads(written)["1"] == {"candidate_steps": [1, 3, 7]}
+    path.write_text("")
+    subprocess.run(["sh", "-c", command.script().split("exec env")[0]], check=True)
+    assert path.read_text() == written
 
 
 def test_script_holds_only_variables_set_on_purpose_and_no_launch_tag(monkeypatch):

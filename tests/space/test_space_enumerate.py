@@ -172,3 +172,48 @@ def test_a_hundred_thousand_points_are_sorted():
     found = space(large)
     assert found.raw == 99_208
     assert len(found.configs) + len(found.locked) + len(found.dropped) == 99_208
+
+
+def test_naive_grid_is_118_configs_40_duplicates_and_34_impossible_trees():
+    grid = SpaceChoices(
+        spec_version=("v1",), topk=(1, 2, 4, 8), num_steps=tuple(range(1, 9)), num_draft_tokens=(2, 4, 8, 16, 32, 64)
+    )
+    found = space(grid)
+    assert found.raw == 192
+    assert (found.counts["alias"], found.counts["tree-bound"]) == (40, 34)
+    # Of the 118 others, these would run but reach fewer steps than they say: fewer steps are the same tree.
+    assert found.counts["wasted-depth"] == 39
+    assert len(found.configs) == 79
+
+
+def test_plain_flags_are_knobs_of_the_space():
+    choices = replace(SMALL, topk=(1,), allreduce_fusion=("off",), flags={"chunked-prefill-size": (2048, 4096)})
+    assert ids(space(choices).baselines) == ["off+chunked_prefill_size=2048", "off+chunked_prefill_size=4096"]
+    assert space(choices).raw == 18
+
+
+def test_patch_for_another_release_lifts_nothing_here_and_is_no_mistake():
+    newer = replace(KIMI, release="0.5.23")
+    found = space(deployment=newer)
+    assert {rule.rule_id for entry in found.locked for rule in entry.rules} == {"v1-worker-gone"}
+    assert "v2-k2-s2-d7+arf=auto" in ids(found.configs)
+
+
+def test_flag_that_no_launch_could_be_given_stops_the_enumeration():
+    with pytest.raises(UsageError, match=r"holds `cuda-graph-bs`, but SGLang 0\.5\.23 has no such flag"):
+        space(deployment=replace(KIMI, release="0.5.23", server_args={"cuda-graph-bs": (1, 2)}))
+    with pytest.raises(UsageError, match="Did you mean `attention-backend`"):
+        space(deployment=replace(KIMI, patches=(), server_args={"atention-backend": "triton"}))
+
+
+def test_patched_tree_may_have_flags_of_its_own():
+    patched = replace(KIMI, server_args={"my-new-flag": 3})
+    opened = replace(SMALL, topk=(1,), allreduce_fusion=("off",), flags={"my-other-flag": (1, 2)})
+    assert "off+my_other_flag=2" in ids(space(opened, patched).configs)
+    with pytest.raises(UnsupportedKnob, match="no knob or flag `my_other_flag`"):
+        space(opened, replace(KIMI, patches=()))
+
+
+def test_raw_points_do_not_multiply_by_unopened_knobs():
+    assert SpaceChoices().raw == 3
+    assert [point.label for point in SpaceChoices(spec_version=("off",)).points()] == ["off"]

@@ -1,0 +1,93 @@
+"""Adaptive steps: the knob's value, and the file each release reads it from.
+
+The value is the candidate steps, such as `1-3-7`. Steps adapt within them while the server runs.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Final
+
+from search.config import KnobValue, SpecConfig, SpecVersion
+from search.dialects._setting import Arguments, dp_attention
+from search.dialects._traits import Traits
+from search.errors import UnsupportedKnob
+
+FILE_NAME: Final = "adaptive-steps.json"
+OFF: Final = "off"
+
+_DEFAULTS: Final = {
+    "ema_alpha": 0.2,
+    "update_interval": 5,
+    "warmup_batches": 10,
+    "down_hysteresis": -0.25,
+    "up_hysteresis": 0.0,
+}
+"""Those of every release that has the feature (0.5.11 `srt/speculative/adaptive_spec_params.py`), written out."""
+
+
+def candidates(value: KnobValue, traits: Traits) -> tuple[int, ...]:
+    """The candidate steps, ascending.
+
+    Raises:
+        UnsupportedKnob: Not steps joined by dashes, too few of them, a 0 where the release drafts
+            always, or a release without the feature.
+    """
+    if traits.adaptive is None:
+        raise UnsupportedKnob(
+            f"SGLang {traits.release} has no adaptive steps; they begin at 0.5.11. Leave `adaptive` out."
+        )
+    if not re.fullmatch(r"\d+(?:-\d+)*", str(value)):
+        raise UnsupportedKnob(f"`adaptive` is `off` or candidate steps such as `1-3-7`, but got {value!r}.")
+    steps = tuple(sorted({int(step) for step in str(value).split("-")}))
+    least = 2 if traits.adaptive == "flat" else 1
+    if len(steps) < least:
+        raise UnsupportedKnob(
+            f"`adaptive` names at least {least} different steps in SGLang {traits.release}, but got {value!r}."
+        )
+    if 0 in steps and not traits.adaptive_zero_steps:
+        raise UnsupportedKnob(
+            f"`adaptive` may hold 0 (no drafting) from SGLang 0.5.14, but the study is for {traits.release} and asks "
+            f"for {value!r}."
+        )
+    return steps
+
+
+def resolve_adaptive(
+    value: KnobValue, config: SpecConfig, args: Arguments, traits: Traits, *, algorithm: str, worker: SpecVersion
+) -> str:
+    """Canonical candidate steps, or `off` where the server would disable them with a warning.
+
+    See `adaptive_unsupported_reason` (0.5.11 `srt/speculative/adaptive_spec_params.py:18`).
+    """
+    if value in (OFF, False):
+        return OFF
+    steps = candidates(value, traits)
+    if not config.speculates or algorithm not in ("EAGLE", "EAGLE3") or config.topk != 1 or dp_attention(args):
+        return OFF
+    if any(flag in args for flag in ("enable-multi-layer-eagle", "enable-two-batch-overlap", "enable-pdmux")):
+        return OFF
+    if worker is SpecVersion.V2 and not traits.adaptive_on_v2:
+        return OFF
+    return "-".join(map(str, steps))
+
+
+def snapped_steps(adaptive: str, config: SpecConfig, traits: Traits) -> int | None:
+    """Where the flat format starts: the candidate nearest to `num_steps`, the larger of two.
+
+    The other format refuses a start outside its candidates instead.
+    """
+    if adaptive == OFF or traits.adaptive != "flat" or config.num_steps is None:
+        return config.num_steps
+    asked = config.num_steps
+    return min(candidates(adaptive, traits), key=lambda step: (abs(step - asked), -step))
+
+
+def file_text(adaptive: str, traits: Traits) -> str:
+    """The adaptive-steps file in the release's own format: flat until 0.5.12, by batch size from 0.5.13."""
+    steps = list(candidates(adaptive, traits))
+    content = {**_DEFAULTS, **({"candidate_steps": steps} if traits.adaptive == "flat" else {})}
+    if traits.adaptive == "by-batch-size":
+        content["1"] = {"candidate_steps": steps}  # the slot of batch size 1 and all above it
+    return json.dumps(content, indent=2) + "\n"

@@ -1,0 +1,60 @@
+"""Every flag of each release's own parser, and its default.
+
+`flags.tsv` is what `ServerArgs.add_cli_args` of the eleven wheels adds to a parser, recorded once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+from importlib import resources
+
+from search.dialects._order import at_least
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """One flag of one release.
+
+    Attributes:
+        bare: Whether it is a switch, without a value.
+        default: What an absent flag means; None where the server decides.
+    """
+
+    bare: bool
+    default: str | int | float | bool | None
+
+    def is_default(self, value: object) -> bool:
+        """Whether saying `value` is saying nothing."""
+        return self.default is not None and _told(value) == _told(self.default)
+
+
+@cache
+def flags_of(release: str) -> Mapping[str, Flag]:
+    """All flags a release's parser knows, without their dashes."""
+    text = resources.files("search.dialects").joinpath("flags.tsv").read_text(encoding="utf-8")
+    found: dict[str, Flag] = {}
+    for line in text.splitlines():
+        if line.startswith("#"):
+            continue
+        name, words, first, last, default = line.split("\t")
+        if at_least(release, first) and at_least(last, release):
+            found[name] = Flag(words == "0", json.loads(default))
+    return found
+
+
+def nearest_flag(name: str, release: str) -> str:
+    """A hint: the flag that was probably meant."""
+    near = get_close_matches(name, flags_of(release), n=1, cutoff=0.6)
+    return f" Did you mean `{near[0]}`?" if near else ""
+
+
+def _told(value: object) -> str:
+    """Numbers alike however they are written: 1, 1.0 and "1.0"."""
+    try:
+        return repr(float(str(value)))
+    except ValueError:
+        return str(value)
