@@ -1,0 +1,159 @@
+"""A table to race on: a recording, and the true objectives of everything in it."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from random import Random
+from statistics import fmean
+
+from benchmarks.race.hypervolume import Point, front, hypervolume, reference_point
+from search.cli.recorded import spec_of_recording
+from search.config import SpecConfig
+from search.engines.recording import Recording, Row, read_recording
+from search.errors import UsageError
+from search.space import Space
+from search.study.spec import StudySpec
+
+TRUTH = "truth.csv"
+"""Beside a synthetic table: its objectives without noise, for scoring only."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """What one race is run on.
+
+    Attributes:
+        group: Which tables are summed up together, such as `worlds` or `heldout`.
+        recording: What samplers see, launch by launch.
+        truth: The true objectives of every config that can be launched; the judge's alone.
+        rough: Made with heavy noise and roughness; has bars of its own.
+    """
+
+    group: str
+    recording: Recording
+    truth: Mapping[SpecConfig, Point]
+    rough: bool = False
+
+    def __post_init__(self) -> None:
+        if self.baseline not in self.truth:
+            raise UsageError(f"A race starts at the baseline, but {self.baseline} of `{self.name}` was never measured.")
+
+    @property
+    def name(self) -> str:
+        """The recording's."""
+        return self.recording.name
+
+    @property
+    def baseline(self) -> SpecConfig:
+        """Launch 1."""
+        return self.recording.baseline
+
+    @cached_property
+    def start(self) -> tuple[SpecConfig, ...]:
+        """The launches every sampler begins with: the baseline, then the known configs of the table."""
+        space = set(self.space.configs)
+        known = [config for config in self.recording.known if config in space]
+        return tuple(dict.fromkeys((self.baseline, *known)))
+
+    @cached_property
+    def space(self) -> Space:
+        """Every config of the table, those that fail included."""
+        return Space.recorded(self.recording.space())
+
+    @cached_property
+    def spec(self) -> StudySpec:
+        """The study the table implies; names the two objective loads."""
+        return spec_of_recording(self.recording)
+
+    def dealt(self, seed: int) -> Recording:
+        """The recording with the repeats of each phase in an order of the seed's own; in file order for seed 0.
+
+        So races differ in the noise they meet, too, as far as a table holds more repeats than a launch measures.
+        """
+        if seed == 0:
+            return self.recording
+        dealt: dict[tuple[SpecConfig, int], Iterator[Row]] = {}
+        for (config, load), rows in self.repeats.items():
+            order = list(rows)
+            Random(f"{seed}/{config}/{load}").shuffle(order)
+            dealt[config, load] = iter(order)
+        rows = tuple(
+            next(dealt[row.config, row.concurrency]) if row.measured and row.concurrency is not None else row
+            for row in self.recording.rows
+        )
+        return Recording(self.recording.meta, rows)
+
+    @cached_property
+    def repeats(self) -> Mapping[tuple[SpecConfig, int], tuple[Row, ...]]:
+        """Measured rows by config and concurrency."""
+        return self.recording.repeats()
+
+    @cached_property
+    def front(self) -> tuple[Point, ...]:
+        """The true front."""
+        return tuple(front(self.truth.values()))
+
+    @cached_property
+    def reference(self) -> Point:
+        """Where the hypervolume is measured from."""
+        return reference_point(self.truth[self.baseline], self.front)
+
+    @cached_property
+    def volume(self) -> float:
+        """The hypervolume of the whole table."""
+        return hypervolume(self.truth.values(), self.reference)
+
+    def share(self, configs: Iterable[SpecConfig]) -> float:
+        """The hypervolume of the true objectives of `configs` over that of the whole table; failed ones add nothing."""
+        points = [self.truth[config] for config in configs if config in self.truth]
+        return hypervolume(points, self.reference) / self.volume
+
+
+def table_of(recording: Recording, *, group: str, rough: bool = False) -> Table:
+    """A measured table: the mean over all its repeats stands in for the truth, which nobody knows.
+
+    Raises:
+        UsageError: Its baseline was never measured at both objectives.
+    """
+    objectives = spec_of_recording(recording).objectives
+    repeats = recording.repeats()
+    truth: dict[SpecConfig, Point] = {}
+    for config in recording.space():
+        low = repeats.get((config, objectives.latency))
+        high = repeats.get((config, objectives.throughput))
+        if low and high:
+            truth[config] = (fmean(map(tpot_ms, low)), fmean(row.output_tps or 0.0 for row in high))
+    return Table(group=group, recording=recording, truth=truth, rough=rough)
+
+
+def read_table(folder: Path, *, group: str) -> Table:
+    """A recording on disk, with its `truth.csv` where it has one.
+
+    Raises:
+        UsageError: A file is missing or malformed.
+    """
+    recording = read_recording(folder)
+    source = folder / TRUTH
+    if not source.exists():
+        return table_of(recording, group=group)
+    try:
+        with source.open(encoding="utf-8", newline="") as file:
+            truth = {
+                SpecConfig.from_id(cells["config_id"]): (float(cells["c1_tpot_ms"]), float(cells["c100_output_tps"]))
+                for cells in csv.DictReader(file)
+                if cells["feasible"] == "1"
+            }
+    except (KeyError, ValueError) as error:
+        raise UsageError(
+            f"{source}: each row tells config_id, feasible, c1_tpot_ms, c100_output_tps: {error}."
+        ) from error
+    return Table(group=group, recording=recording, truth=truth, rough=bool(recording.meta.get("rough")))
+
+
+def tpot_ms(row: Row) -> float:
+    """At concurrency 1 the rate and the time per token are two ways to say the same."""
+    return row.tpot_ms if row.tpot_ms is not None else 1000.0 / (row.output_tps or 1.0)
