@@ -4,12 +4,12 @@ For each config one server is launched, as a study would. On it, `--rounds` time
 (a process of its own) and our client send the same prompts in the same order with the same output
 length at concurrency 1 and at the study's throughput concurrency; who goes first changes every
 round. Compared are whole-run throughput (all tokens / first request sent to last answer) and time
-per output token; our steady window with its staggered start stands beside them.
+per output token; our steady window, with answers of mixed lengths, stands beside them.
 
     python benchmarks/against_bench_serving.py --study h200-lab --configs off v2-k1-s2-d3 --rounds 4
 
-`--holds` asks another question on the same server: how far do repeats of one phase lie apart, with
-and without the staggered start, for several numbers of requests per worker?
+`--holds` asks another question on the same server: how far do repeats of one phase lie apart, for
+each way to start it and several numbers of requests per worker?
 """
 
 from __future__ import annotations
@@ -44,6 +44,10 @@ SEED = 1
 
 CLOSE = 0.02
 """Two tools agree when they are this close, or when their interval reaches across it."""
+
+
+STARTS = {"together": (False, 0.0), "staggered": (True, 0.0), "both": (True, 0.5)}
+"""Ways to begin a phase: staggered or not, and the spread of its answers' lengths."""
 
 
 @dataclass(frozen=True)
@@ -164,7 +168,7 @@ class Comparison:
         """All rounds; returns the warm-up's result, which nobody reads."""
         objectives, measure = self._spec.objectives, self._spec.measure
         phases = [
-            replace(measure.phase(load, warm=True), staggered=False)
+            replace(measure.phase(load, warm=True), staggered=False, spread=0.0)
             for load in (objectives.latency, objectives.throughput)
         ]
         first = None
@@ -175,7 +179,7 @@ class Comparison:
                 sent = as_sent(prompts[: plain.requests])
                 mine = [("ours", plain)]
                 if plain.concurrency > 1:
-                    mine.append(("ours, staggered", replace(plain, staggered=True)))
+                    mine.append(("ours, as measured", measure.phase(plain.concurrency, warm=True)))
                 theirs = bench_serving(target, self._spec, prompts[: plain.requests], plain, round_, self._folder)
                 if round_ % 2:
                     self.runs += [await ours(name, target, sent, phase_, round_) for name, phase_ in mine]
@@ -185,11 +189,11 @@ class Comparison:
                     self.runs += [await ours(name, target, sent, phase_, round_) for name, phase_ in mine]
                 print(*self.runs[-len(mine) - 1 :], sep="\n", flush=True)
         loaded = phases[-1]
-        for round_ in range(4 if self._holds else 0):
+        for round_ in range(self._rounds if self._holds else 0):
             for per_worker in self._holds:
-                for staggered in (False, True):
-                    phase_ = replace(loaded, requests=per_worker * loaded.concurrency, staggered=staggered)
-                    name = "staggered" if staggered else "together"
+                for name, (staggered, spread) in STARTS.items():
+                    requests = per_worker * loaded.concurrency
+                    phase_ = replace(loaded, requests=requests, staggered=staggered, spread=spread)
                     run = await ours(name, target, prompts, phase_, round_, requests_log)
                     self.held.append((name, per_worker, run))
                     print(name, per_worker, run, flush=True)
@@ -262,7 +266,7 @@ def main() -> None:
                 f"[{line.lo:.3f}, {line.hi:.3f}] of {line.rounds} rounds: {line.verdict}; ±2% takes {line.rounds_needed}",
                 flush=True,
             )
-        for how in ("together", "staggered"):
+        for how in STARTS:
             for per_worker in options.holds if name == "off" else ():
                 rates = [run.steady_tps or 0.0 for h, n, run in comparison.held if (h, n) == (how, per_worker)]
                 spread = statistics.stdev(rates) / statistics.fmean(rates)

@@ -17,6 +17,8 @@ from typing import Protocol, Self
 from search.config import SpecConfig
 from search.outcomes import Note
 
+_GOLDEN = (5**0.5 - 1) / 2
+
 
 class Clock(Protocol):
     """Time, injected: a real clock, or a virtual one in simulation and tests."""
@@ -140,14 +142,16 @@ class Phase:
     Attributes:
         concurrency: Requests kept in flight (closed loop).
         requests: Measured requests, at least `concurrency`.
-        output_tokens: Tokens each request generates (`ignore_eos`).
+        output_tokens: Tokens a request generates (`ignore_eos`), on average; see `spread`.
         warmup_requests: Requests of one warm-up round before measuring; rounds repeat until two
             agree, at most `warmup_rounds` of them. 0 when this phase was warmed up before.
         held_out: Use the held-out prompts (confirmation) instead of the search's own.
         staggered: Begin with one request per worker whose length is spread evenly over
-            (0, `output_tokens`] and which is not measured. Workers that start together on
-            answers of one length would end together, and every prefill would fall into a burst.
-            False sends what other tools send, for comparisons with them.
+            (0, `output_tokens`] and which is not measured, so that workers do not start in step.
+        spread: Above concurrency 1, answers are between `1 - spread` and `1 + spread` times
+            `output_tokens` long, the same lengths in the same order for every config. Answers of
+            one length keep workers in whatever step they fall into, for good. 0, and not
+            staggered, is what other tools send, for comparisons with them.
     """
 
     concurrency: int
@@ -157,6 +161,18 @@ class Phase:
     warmup_rounds: int = 4
     held_out: bool = False
     staggered: bool = True
+    spread: float = 0.5
+
+    def tokens_of(self, index: int) -> int:
+        """Tokens that request `index` generates; their mean tends to `output_tokens`.
+
+        By multiples of the golden ratio, which fill an interval more evenly than draws do, however
+        many there are.
+        """
+        if self.concurrency == 1 or not self.spread:
+            return self.output_tokens
+        place = (0.5 + index * _GOLDEN) % 1.0
+        return max(2, round(self.output_tokens * (1 + self.spread * (2 * place - 1))))
 
 
 @dataclass(frozen=True, slots=True)

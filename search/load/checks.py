@@ -19,10 +19,11 @@ def check(traces: Sequence[Trace], phase: Phase, num_steps: int | None) -> None:
     """
     for trace in traces:
         # sglang#24254: counts that stay at the maximum although generation stopped early.
-        if trace.tokens != phase.output_tokens or trace.finish not in ("", "length"):
+        wanted = phase.tokens_of(trace.index)
+        if trace.tokens != wanted or trace.finish not in ("", "length"):
             raise invalid(
                 phase,
-                f"every request must generate {phase.output_tokens} tokens under `ignore_eos`, but {trace.prompt_id} "
+                f"{trace.prompt_id} must generate {wanted} tokens under `ignore_eos`, but it "
                 f"ended after {trace.tokens} with finish reason `{trace.finish}`",
             )
         if tpot_ms(trace) is None:

@@ -46,9 +46,8 @@ class ClosedLoop:
                 tokens = ramp_tokens(worker, workers, self.phase.output_tokens)
                 self.ramp.append(await self._send(ramp[worker], tokens=tokens, index=worker, worker=worker))
             for index, prompt in todo:
-                self.traces.append(
-                    await self._send(prompt, tokens=self.phase.output_tokens, index=index, worker=worker)
-                )
+                tokens = self.phase.tokens_of(index)
+                self.traces.append(await self._send(prompt, tokens=tokens, index=index, worker=worker))
 
         async with asyncio.TaskGroup() as group:
             for worker in range(workers):

@@ -140,7 +140,7 @@ def check_outputs(
         baseline: One per repeat, at the same concurrency.
         elsewhere: The baseline at another concurrency.
     """
-    config, baseline, elsewhere = ([one for one in some if one] for some in (config, baseline, elsewhere))
+    config, baseline, elsewhere = _cut(*([one for one in some if one] for some in (config, baseline, elsewhere)))
     if not config:
         return _not_judged(concurrency, "the launch tells no tokens of its answers")
     if not baseline:
@@ -173,6 +173,19 @@ def check_outputs(
         reference_exact,
         chance,
     )
+
+
+def _cut(*groups: Sequence[Answers]) -> list[list[Answers]]:
+    """All answers to a prompt, each as long as the shortest of them.
+
+    Answers to one prompt have another length at another concurrency, and the longer the text, the
+    less of it two runs share.
+    """
+    lengths: dict[str, int] = {}
+    for answers in (one for some in groups for one in some):
+        for name, tokens in answers.items():
+            lengths[name] = min(len(tokens), lengths.get(name, len(tokens)))
+    return [[{name: tokens[: lengths[name]] for name, tokens in one.items()} for one in some] for some in groups]
 
 
 def worst(checks: Iterable[OutputCheck]) -> OutputCheck | None:

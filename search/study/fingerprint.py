@@ -56,6 +56,7 @@ def fingerprint(spec: StudySpec, *, kind: StudyKind, facts: Mapping[str, str] | 
         "objectives.latency": spec.objectives.latency,
         "objectives.throughput": spec.objectives.throughput,
         "measure.output_tokens": measure.output_tokens,
+        "measure.output_spread": measure.output_spread,
         "measure.requests_at_latency": measure.requests_at_latency,
         "measure.requests_per_worker": measure.requests_per_worker,
         "measure.repeats": measure.repeats,

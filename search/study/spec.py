@@ -225,6 +225,7 @@ class MeasureSpec(_Part):
     """
 
     output_tokens: Annotated[int, Field(ge=16)] = 256
+    output_spread: Annotated[float, Field(ge=0, le=0.9)] = 0.5
     requests_at_latency: Count = 16
     requests_per_worker: Count = 4
     repeats: Annotated[int, Field(ge=1, le=20)] = 2
@@ -244,6 +245,7 @@ class MeasureSpec(_Part):
             concurrency,
             requests=requests,
             output_tokens=self.output_tokens,
+            spread=self.output_spread,
             warmup_requests=0 if warm else max(concurrency, 2),
         )
 

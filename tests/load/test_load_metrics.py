@@ -133,7 +133,7 @@ def test_drafts_that_never_help_are_noted():
 def test_prompt_times_come_in_prompt_order_whoever_ended_first():
     late = trace(0, worker=0, times=(1.0, 4.0), counts=(1, 4))
     early = trace(1, worker=1, times=(1.0, 2.5), counts=(1, 4))
-    result = summarise([early, late], Phase(concurrency=2, requests=2, output_tokens=4), 1, num_steps=None)
+    result = summarise([early, late], Phase(concurrency=2, requests=2, output_tokens=4, spread=0.0), 1, num_steps=None)
     assert result.prompt_tpot_ms == pytest.approx((1000, 500))
     assert result.tpot_ms == pytest.approx(750)
 

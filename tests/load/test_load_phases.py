@@ -2,7 +2,7 @@ import asyncio
 import json
 
 import pytest
-from conftest import DONE, record, until
+from load_streams import DONE, record, until
 
 from search.contracts import Phase
 from search.dialects import MetaFields
@@ -206,7 +206,7 @@ async def test_busy_share_of_the_client_is_its_processor_time_per_run(server):
 
 async def test_loop_is_closed_and_prompts_are_cycled_in_order(server):
     server.script = steady
-    phase = Phase(concurrency=3, requests=9, output_tokens=4, staggered=False)
+    phase = Phase(concurrency=3, requests=9, output_tokens=4, staggered=False, spread=0.0)
     result = await run_phase(server.target(), PROMPTS[:4], phase, 1)
     assert server.most_open == 3
     assert sorted(body["text"] for body in server.asked) == sorted(f"question {i % 4}" for i in range(9))
@@ -215,7 +215,7 @@ async def test_loop_is_closed_and_prompts_are_cycled_in_order(server):
 
 async def test_staggered_phase_begins_with_one_shorter_answer_per_worker_from_the_end_of_the_prompts(server):
     server.script = steady
-    phase = Phase(concurrency=3, requests=4, output_tokens=6)
+    phase = Phase(concurrency=3, requests=4, output_tokens=6, spread=0.0)
     result = await run_phase(server.target(), PROMPTS, phase, 1)
     asked = [(body["text"], body["sampling_params"]["max_new_tokens"]) for body in server.asked]
     assert sorted(asked[:3]) == [("question 5", 2), ("question 6", 4), ("question 7", 6)]
@@ -228,7 +228,7 @@ async def test_staggered_phase_begins_with_one_shorter_answer_per_worker_from_th
 
 async def test_ramp_answers_of_one_token_are_no_failure(server):
     server.script = steady
-    phase = Phase(concurrency=4, requests=8, output_tokens=3)
+    phase = Phase(concurrency=4, requests=8, output_tokens=3, spread=0.0)
     assert (await run_phase(server.target(), PROMPTS, phase, 1)).requests == 8
     assert sorted(body["sampling_params"]["max_new_tokens"] for body in server.asked[:4]) == [1, 2, 3, 3]
 
@@ -242,7 +242,7 @@ async def test_ramp_that_meets_a_dying_server_fails_as_any_request(server, monke
         await steady(stream)
 
     server.script = script
-    failed = await failure(server, Phase(concurrency=2, requests=2, output_tokens=6))
+    failed = await failure(server, Phase(concurrency=2, requests=2, output_tokens=6, spread=0.0))
     assert (failed.reason, failed.evidence.phase) == (Reason.SERVER_CRASH_LOAD, "c=2")
 
 
@@ -257,6 +257,29 @@ async def test_wall_clock_that_steps_back_moves_no_number(server, monkeypatch):
     result = await run_phase(server.target(), PROMPTS, ONE, 1)
     assert 0 < result.duration_s < 60
     assert result.tpot_ms > 0
+
+
+async def test_answers_of_a_loaded_phase_have_the_same_mixed_lengths_for_every_config(server):
+    server.script = steady
+    for num_steps in (None, None):
+        server.asked.clear()
+        result = await run_phase(
+            server.target(num_steps=num_steps),
+            PROMPTS,
+            Phase(concurrency=2, requests=6, output_tokens=16, staggered=False),
+            1,
+        )
+        asked = {body["text"]: body["sampling_params"]["max_new_tokens"] for body in server.asked}
+        assert [asked[f"question {i}"] for i in range(6)] == [16, 10, 20, 14, 24, 17]
+        assert result.output_tokens == 101
+
+
+async def test_answers_have_one_length_where_nothing_can_fall_into_step_or_none_is_wanted(server):
+    server.script = steady
+    for phase in (Phase(1, 3, 16), Phase(2, 3, 16, staggered=False, spread=0.0)):
+        server.asked.clear()
+        await run_phase(server.target(), PROMPTS, phase, 1)
+        assert [body["sampling_params"]["max_new_tokens"] for body in server.asked] == [16, 16, 16]
 
 
 async def test_ramp_counts_in_the_rate_and_nowhere_else(server):
@@ -289,7 +312,7 @@ async def test_ramp_counts_in_the_rate_and_nowhere_else(server):
                 await stream.at(9.0, record(4, finish="length") + DONE)
 
     server.script, server.step = script, 0
-    result = await run(server, Phase(concurrency=2, requests=2, output_tokens=4))
+    result = await run(server, Phase(concurrency=2, requests=2, output_tokens=4, spread=0.0))
     # Window (1, 6] s: one token at 2, one at 3, one at 4, two at 5, three at 6; the run is 2 to 9 s.
     assert result.output_tps == pytest.approx(8 / 5)
     assert result.window_tps == pytest.approx([0.8, 0.8, 0.8, 4.0])
@@ -298,7 +321,7 @@ async def test_ramp_counts_in_the_rate_and_nowhere_else(server):
     assert result.warmup_s == pytest.approx(2.0)
 
 
-@pytest.mark.parametrize("phase", [ONE, Phase(concurrency=2, requests=2, output_tokens=5, staggered=False)])
+@pytest.mark.parametrize("phase", [ONE, Phase(concurrency=2, requests=2, output_tokens=5, staggered=False, spread=0.0)])
 async def test_no_ramp_at_concurrency_1_or_when_not_asked_for(server, phase):
     server.script = steady
     await run_phase(server.target(), PROMPTS, phase, 1)
@@ -463,7 +486,7 @@ async def test_server_that_dies_half_way_is_told_by_its_own_last_words(server, m
         dead.append(words)
 
     server.script = script
-    phase = Phase(concurrency=2, requests=4, output_tokens=5)
+    phase = Phase(concurrency=2, requests=4, output_tokens=5, spread=0.0)
     failed = await failure(server, phase, death=lambda: dead[0] if dead else None)
     assert (failed.reason, failed.evidence) == (Reason.SERVER_CRASH_LOAD, words)
 
@@ -484,7 +507,7 @@ async def test_silence_with_open_requests_is_a_hang_and_closes_connections(serve
         closed.append(stream.number)
 
     server.script = script
-    failed = await failure(server, Phase(concurrency=2, requests=2, output_tokens=5), silence_s=0.2)
+    failed = await failure(server, Phase(concurrency=2, requests=2, output_tokens=5, spread=0.0), silence_s=0.2)
     assert failed.reason is Reason.SERVER_HANG_LOAD
     assert failed.evidence.root_line == "no token for 0.2 s with 2 requests open"
     await asyncio.sleep(0.05)
@@ -500,7 +523,7 @@ async def test_tokens_of_one_stream_keep_all_alive(server):
         await stream.write(record(2, finish="length") + DONE)
 
     server.script = script
-    phase = Phase(concurrency=2, requests=5, output_tokens=2)
+    phase = Phase(concurrency=2, requests=5, output_tokens=2, spread=0.0)
     assert (await run_phase(server.target(silence_s=0.3), PROMPTS, phase, 1)).requests == 5
 
 
@@ -584,7 +607,7 @@ async def test_workers_that_are_never_all_busy_void_the_phase(server):
         await steady(stream)
 
     server.script = script
-    failed = await failure(server, Phase(concurrency=2, requests=2, output_tokens=3, staggered=False))
+    failed = await failure(server, Phase(concurrency=2, requests=2, output_tokens=3, staggered=False, spread=0.0))
     assert failed.reason is Reason.METRIC_INVALID
     assert "must be busy at once" in failed.evidence.root_line
 
