@@ -1,0 +1,129 @@
+"""FrontierSampler: enumerate, predict, choose the launch that should grow the front most."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+import numpy as np
+from optuna.study import Study, StudyDirection
+from optuna.trial import FrozenTrial
+
+from search.config import SpecConfig, simplicity
+from search.contracts import PhaseResult
+from search.model import Feasibility, Observation, Prior
+from search.samplers.finite import FiniteSpaceSampler
+from search.samplers.frontier_evidence import config_of, observations_of, read_trials
+from search.samplers.frontier_outlook import LaunchCost, Outlook
+
+WHY = "why"
+"""User attribute of a trial: one line that says why its config was chosen."""
+
+_FRONT_STANDS = 2
+"""Measured front points from which on a launch may be cut short."""
+_WORTH_SKIPPING = 0.1
+"""Least share of a launch's time in its high phase; below, the number is worth more than the time."""
+_HOPE = 0.001
+"""Chance of an end better than the bound that a gate takes."""
+_OBJECTIVES = [StudyDirection.MINIMIZE, StudyDirection.MAXIMIZE]
+
+
+class FrontierSampler(FiniteSpaceSampler):
+    """Chooses by expected hypervolume improvement per GPU second over a belief about the whole space.
+
+    A plain Optuna sampler: everything it knows it reads from the trials of the study, so it works
+    with any storage, after a resume and beside other workers. Running trials count as if they end
+    as expected. The draws of its prior derive from the seed; given the same trials it asks the same config, and
+    equals are decided for the simpler config. Under other directions than (minimise, maximise) it
+    has no front to grow and asks at random, by seed and trial number.
+
+    Args:
+        configs: All valid configs, canonical. Locked ones do not belong here: they are never asked.
+        seed: Of the study.
+        loads: The two objective concurrencies.
+        cost: Of a launch; a middling deployment's without it.
+        earlier: Numbers of an earlier study, with `weight` below 1.
+    """
+
+    def __init__(
+        self,
+        *,
+        configs: Sequence[SpecConfig],
+        seed: int,
+        loads: tuple[int, int] = (1, 100),
+        cost: LaunchCost | None = None,
+        earlier: Sequence[Observation] = (),
+    ) -> None:
+        super().__init__(None, configs=configs, seed=seed)
+        self._loads, self._cost, self._earlier = loads, cost, tuple(earlier)
+        self._beliefs: tuple[Prior, Feasibility] | None = None
+        self._lock = threading.Lock()
+
+    def __getstate__(self) -> dict[str, object]:
+        """Without the lock, so that a study with this sampler can be pickled."""
+        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        """With a lock of its own."""
+        self.__dict__.update(state)
+        self._lock = threading.Lock()
+
+    def outlook(self, study: Study, *, but: FrozenTrial | None = None, also: Sequence[Observation] = ()) -> Outlook:
+        """What is expected of every config now; `but` is the asking trial itself, `also` is seen besides.
+
+        For an ask, for stopping (`expected_gain` against `measuring_doubt`), and for people.
+        """
+        trials = [trial for trial in study.get_trials(deepcopy=False) if but is None or trial.number != but.number]
+        named = {trial.number: config for trial in trials if (config := config_of(trial)) is not None}
+        evidence = read_trials(trials, named, loads=self._loads)
+        prior, feasibility = self._made()
+        return Outlook(
+            prior,
+            feasibility,
+            observations=[*self._earlier, *evidence.observations, *also],
+            starts=evidence.starts,
+            measured=evidence.measured,
+            pending=evidence.pending,
+            loads=self._loads,
+            cost=self._cost,
+        )
+
+    def skips_throughput(self, study: Study, trial: FrozenTrial, low: Sequence[PhaseResult]) -> bool:
+        """Whether the high concurrency of a running trial need not be measured: no hope, and time to be saved.
+
+        Asked between the phases of a launch, when the low concurrency is measured. Hope is the optimistic
+        end of the band of the high one, given the measured low one. Baselines are always measured
+        in full, and so is everything before a front stands.
+
+        Args:
+            study: Of the trial.
+            trial: Running; its config is in its parameters.
+            low: The measured repeats at the low concurrency.
+        """
+        config = config_of(trial)
+        if config is None or not config.speculates or list(study.directions) != _OBJECTIVES:
+            return False
+        outlook = self.outlook(study, but=trial, also=observations_of(config, low))
+        if len(outlook.front) < _FRONT_STANDS or config not in outlook.prior.index:
+            return False
+        return outlook.share_of_high_phase(config) >= _WORTH_SKIPPING and not outlook.may_enter(config, _HOPE)
+
+    def _choose(self, study: Study, trial: FrozenTrial, remaining: list[SpecConfig]) -> SpecConfig:
+        if list(study.directions) != _OBJECTIVES:
+            rng = np.random.default_rng((self._seed, trial.number))
+            return remaining[int(rng.integers(len(remaining)))]
+        outlook = self.outlook(study, but=trial)
+        if not outlook.front and (plain := [config for config in remaining if not config.speculates]):
+            return min(plain, key=simplicity)  # nothing can be compared before a baseline is measured
+        chosen = outlook.best(remaining)
+        study._storage.set_trial_user_attr(trial._trial_id, WHY, outlook.forecast(chosen).why)
+        return chosen
+
+    def _made(self) -> tuple[Prior, Feasibility]:
+        with self._lock:
+            if self._beliefs is None:
+                self._beliefs = (
+                    Prior.of(self._configs, self._loads, seed=self._seed),
+                    Feasibility(self._configs, seed=self._seed),
+                )
+            return self._beliefs
