@@ -182,8 +182,8 @@ class GpuState:
     Attributes:
         sm_clock_mhz: Mean clock of the streaming multiprocessors.
         temperature_c: Highest core temperature.
-        throttled: Share of the samples in which the driver gave a reason that slows: power cap,
-            heat, or hardware brake; 0 to 1.
+        throttled: Share of the samples in which a clock was over 3% below its highest and the driver
+            gave a reason that slows: power cap, heat, or hardware brake; 0 to 1.
         reasons: Which, in the driver's words, sorted.
     """
 

@@ -26,6 +26,7 @@ TREE_FIELDS: Final[Mapping[str, str]] = {
 DETAILS: Final = (
     "attention_backend",
     "chunked_prefill_size",
+    "context_length",
     "cuda_graph_max_bs",
     "decode_attention_backend",
     "disable_cuda_graph",

@@ -18,8 +18,9 @@ class ScriptedNvml:
     class NVMLError(Exception):
         """As in `pynvml`."""
 
-    def __init__(self, reasons=(0,), *, driver=True, old=False, uuids=("GPU-0", "GPU-1")):
+    def __init__(self, reasons=(0,), *, driver=True, old=False, uuids=("GPU-0", "GPU-1"), clocks=(1980, 1900)):
         self.reasons = list(reasons)
+        self.clocks = clocks
         self.driver, self.old, self.uuids = driver, old, uuids
         self.samples = 0
         self.open = 0
@@ -40,7 +41,11 @@ class ScriptedNvml:
 
     def nvmlDeviceGetClockInfo(self, handle, kind):  # noqa: N802
         assert kind == self.NVML_CLOCK_SM
-        return (1980, 1950)[handle]
+        return self.clocks[handle]
+
+    def nvmlDeviceGetMaxClockInfo(self, handle, kind):  # noqa: N802
+        assert kind == self.NVML_CLOCK_SM
+        return 1980
 
     def nvmlDeviceGetTemperature(self, handle, sensor):  # noqa: N802
         assert sensor == self.NVML_TEMPERATURE_GPU
@@ -55,8 +60,7 @@ class ScriptedNvml:
         return self._reasons(handle)
 
     def _reasons(self, handle):
-        if handle == 0:
-            return 0x1  # idle: no throttling
+        assert handle == 1, "a GPU at its highest clock needs no reason"
         reason = self.reasons[self.samples % len(self.reasons)]
         self.samples += 1
         if self.samples >= len(self.reasons):
@@ -74,13 +78,20 @@ def watch(nvml, uuids=("GPU-0", "GPU-1"), every_s=0.001):
 
 
 def test_worst_gpu_counts():
-    assert watch(ScriptedNvml()) == GpuState(sm_clock_mhz=1950, temperature_c=67, throttled=0.0, reasons=())
+    assert watch(ScriptedNvml()) == GpuState(sm_clock_mhz=1900, temperature_c=67, throttled=0.0, reasons=())
 
 
 @pytest.mark.parametrize("old", [False, True], ids=["driver 535 on", "older driver"])
 def test_reasons_that_slow_are_named_and_others_are_not(old):
     state = watch(ScriptedNvml([0x4 | 0x20 | 0x1 | 0x2 | 0x100], old=old))
     assert (state.throttled, state.reasons) == (1.0, ("SW power cap", "SW thermal slowdown"))
+
+
+def test_gpu_at_nearly_its_highest_clock_is_not_throttled_whatever_reason_is_given():
+    nvml = ScriptedNvml([0x4], clocks=(1980, 1973))
+    nvml.enough.set()
+    state = watch(nvml)
+    assert (state.throttled, state.reasons, nvml.samples) == (0.0, (), 0)
 
 
 def test_phase_shorter_than_the_pause_has_one_sample():

@@ -99,6 +99,16 @@ def test_baseline_alone_on_the_gpu_repeats_itself_and_is_judged_by_its_loaded_se
     assert check(config, alone).verdict == "lossy"
 
 
+def test_answers_are_compared_over_the_length_that_all_of_them_have():
+    """At another load a prompt has an answer of another length; its end says nothing."""
+    model = Served()
+    short = {name: tokens[: LENGTH // 2] for name, tokens in model.answers().items()}
+    found = check([model.answers(), model.answers()], [model.answers(), model.answers()], [short])
+    assert (found.verdict, found.agreement.value, found.reference.value) == ("lossless", 1.0, 1.0)
+    half = check([short], [model.answers(), model.answers()])
+    assert (half.agreement.value, half.exact) == (1.0, 1.0)
+
+
 def test_answers_that_split_much_sooner_are_lossy_with_numbers():
     served = Served(prompts=60)
     got = check([served.answers(60), served.answers(60)], [served.answers(400), served.answers(400)], concurrency=100)

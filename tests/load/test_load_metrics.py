@@ -142,3 +142,9 @@ def test_shared_template_in_the_cache_is_no_taint():
     phase = Phase(concurrency=1, requests=1, output_tokens=2)
     result = summarise([trace(prompt_tokens=40, cached_tokens=30)], phase, 1, num_steps=None)
     assert result.notes == ()
+
+
+def test_tokens_that_take_no_time_void_the_phase():
+    at_once = trace(times=(1.0, 1.0, 1.0), counts=(1, 2, 3))
+    with pytest.raises(LoadFailed, match=r"METRIC_INVALID.*tokens must take time"):
+        summarise([at_once], Phase(concurrency=1, requests=1, output_tokens=3), 1, num_steps=None)
