@@ -334,6 +334,7 @@ def _with_control_group(ray: Any) -> type[GpuHolder]:
 
 
 def _first_line(error: BaseException) -> str:
-    """The cause among the lines of Ray's longer texts."""
+    """The cause among the lines of Ray's longer texts, without the advice that follows it."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return next((line for line in lines if "because" in line), lines[0] if lines else type(error).__name__)
+    cause = next((line for line in lines if "because" in line), lines[0] if lines else type(error).__name__)
+    return cause.partition(" Worker exit type:")[0]
