@@ -258,6 +258,10 @@ class PhaseResult:
     client_busy: float | None = None
     outputs: tuple[tuple[int, ...], ...] = field(default=(), compare=False, repr=False)
 
+    def __hash__(self) -> int:
+        # Judging looks results up after every launch; hashing every prompt's time each time would be most of it.
+        return hash((self.concurrency, self.repeat, self.output_tps, self.tpot_ms, self.duration_s))
+
 
 @dataclass(frozen=True, slots=True)
 class EffectiveSettings:

@@ -64,6 +64,9 @@ class Estimate:
     hi: float | None = None
     prompts: PromptTimes | None = field(default=None, repr=False)
 
+    def __hash__(self) -> int:
+        return hash((self.value, self.lo, self.hi))  # the prompts' times come with the value
+
 
 def tpot_estimate(repeats: Sequence[PhaseResult], *, rng: np.random.Generator) -> Estimate:
     """Mean time per output token over prompts and repeats, in ms.
