@@ -1,0 +1,168 @@
+"""`search whatif` from argument list to page, JSON and exit code."""
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from search.cli.app import app
+from search.cli.options import RunOptions
+from search.cli.whatif_evidence import ask
+from search.cli.whatif_text import render
+from search.config import SpecConfig
+from search.contracts import PhaseResult
+from search.outcomes import Outcome
+from search.storage import LaunchRecord, Store, StudyRecord
+from search.study.resume import stored_spec
+from search.study.study_file import find_study, load_study
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+REPOSITORY = Path(__file__).parents[2]
+QUESTION = "topk=2 num_steps=2"
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def whatif(*words):
+    return CliRunner().invoke(app, ["whatif", *map(str, words)])
+
+
+@pytest.fixture(scope="module")
+def answer():
+    return ask(RunOptions(here=REPOSITORY, study="kimi-k25", storage="trials.db"), QUESTION, None)
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_page_has_the_five_steps_in_order_and_fits_the_terminal(answer, width):
+    lines = render(answer, width=width)
+    heads = [line.split(",")[0] for line in lines if line and not line.startswith(" ")]
+    assert heads[1:] == ["Legal?", "Cost of a launch", "Expectation", "Test", "Decision"]
+    assert max(map(len, lines)) <= width
+    assert max(map(len, lines)) > width - 15  # and uses the width it has
+    page = " ".join(" ".join(lines).split())
+    assert "44% of the 16 of v1-k4-s3-d16" in page
+    assert "Spec v2 currently only supports topk = 1" in page
+    assert "releases that run it for this study: 0.5.13.post1 to 0.5.23" in page
+    assert "v1-k1-s2-d3 would tell" in page
+    assert "python -m search try --study kimi-k25 v1-k2-s2-d7" in page
+
+
+def test_commands_of_the_page_are_whole_when_pasted(answer):
+    lines = render(answer, width=80)
+    start = lines.index("    command:") + 1
+    pasted = []
+    for line in lines[start:]:
+        pasted += line.removesuffix("\\").split()
+        if not line.endswith("\\"):
+            break
+    assert tuple(pasted) == answer.variants[0].legality.command
+
+
+def test_command_prints_the_page_and_makes_no_database(here):
+    done = whatif("--study", "kimi-k25", "spec_version=v1 topk=2 num_steps=2")
+    assert done.exit_code == 0, done.stderr
+    assert "v1-k2-s2-d7: legal on 0.5.9" in done.stdout
+    assert "=> " in done.stdout
+    assert list(here.iterdir()) == []
+
+
+def test_json_holds_the_same_and_nothing_else():
+    done = whatif("--study", "kimi-k25", "--json", QUESTION)
+    assert done.exit_code == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert [variant["config_id"] for variant in told["variants"]] == ["v1-k2-s2-d7", "v2-k2-s2-d7"]
+    assert [variant["legality"]["legal"] for variant in told["variants"]] == [True, False]
+    assert told["variants"][1]["unlocking"]["twin"] == "v1-k2-s2-d7"
+    assert told["decision"]
+    assert told["objectives"] == [1, 100]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--study", "kimi-k25"), "`whatif` takes a config"),
+        ((QUESTION,), "`--study` names the study"),
+        (("--study", "nope", QUESTION), "nope"),
+        (("--study", "kimi-k25", "topc=2"), "The nearest one is `topk`"),
+        (("--study", "kimi-k25", "topk=2 num_steps=2 num_draft_tokens=8"), "= 7` must hold"),
+        (("--study", "kimi-k25", "--storage", "other.db", QUESTION), "There is no database"),
+    ],
+)
+def test_wrong_usage_ends_with_2_and_a_sentence(words, said, here):
+    done = whatif(*words)
+    assert done.exit_code == 2
+    assert said in done.stderr
+    assert list(here.iterdir()) == []
+
+
+def test_recording_answers_for_its_own_study():
+    done = whatif("--recording", REPOSITORY / "recordings/h200-codelm-0.5.11", "--json", "v1-k2-s2-d7")
+    assert done.exit_code == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["basis"] == "recording"
+    assert told["variants"][0]["worth"] == "measured"
+    assert told["rests_on"][0].startswith("Recording h200-codelm-0.5.11:")
+
+
+def test_hand_made_recording_needs_a_study_to_say_what_is_legal():
+    story = REPOSITORY / "recordings/kimi-k25-story"
+    alone = whatif("--recording", story, QUESTION)
+    assert alone.exit_code == 2
+    assert "Name a study with `--study`" in alone.stderr
+    done = whatif("--recording", story, "--study", "kimi-k25", "--json", "v1-k2-s2-d7")
+    assert done.exit_code == 0, done.stderr
+    assert "typed in by hand or computed" in json.loads(done.stdout)["rests_on"][0]
+
+
+def stored(path, *, tp=8):
+    """A measured study kimi-k25 with a baseline and one tree, whose file said `tp`."""
+    spec = load_study(find_study("kimi-k25", here=REPOSITORY))
+    data = stored_spec(spec.model_copy(update={"model": spec.model.model_copy(update={"tp": tp})}))
+    with Store(str(path)) as store:
+        store.save_study(StudyRecord("kimi-k25", "measured", data, {}, NOON))
+        for config_id, rates in (("off", {1: 100.0, 100: 800.0}), ("v1-k2-s2-d7", {1: 130.0, 100: 900.0})):
+            config = SpecConfig.from_id(config_id)
+            begun = store.begin_launch(
+                "kimi-k25", lambda number, config=config: LaunchRecord(number, "known", config, config, NOON)
+            )
+            for load, tps in rates.items():
+                store.add_phase("kimi-k25", begun.number, phase(load, tps))
+            store.finish_launch("kimi-k25", replace(begun, outcome=Outcome.MEASURED, boot_s=600.0, duration_s=900.0))
+
+
+def phase(concurrency, tps):
+    ms = 1000.0 * concurrency / tps
+    return PhaseResult(concurrency, 1, 10, 100, 1.0, tps, tps, ms, 1.0)
+
+
+def test_own_launches_of_the_storage_come_before_the_cost_model(here):
+    stored(here / "trials.db")
+    done = whatif("--study", "kimi-k25", "--json", QUESTION)
+    assert done.exit_code == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["basis"] == "launches"
+    assert told["rests_on"] == ["2 launches of study kimi-k25, with 2 configs measured at both objectives."]
+    assert told["variants"][0]["expectation"]["loads"][0]["measured"] is True
+    assert told["variants"][0]["cost"]["boot_s"] == 615.0
+
+
+def test_launches_under_another_study_file_are_marked(here):
+    stored(here / "other.db", tp=4)
+    done = whatif("--study", "kimi-k25", "--storage", "other.db", QUESTION)
+    assert done.exit_code == 0, done.stderr
+    assert "The study file has changed since they were measured (model)" in " ".join(done.stdout.split())
+
+
+def test_storage_without_the_measured_study_falls_back_to_the_cost_model(here):
+    with Store(str(here / "trials.db")):
+        pass
+    done = whatif("--study", "kimi-k25", "--json", "v1-k2-s2-d7")
+    assert done.exit_code == 0, done.stderr
+    assert json.loads(done.stdout)["basis"] == "recording"
