@@ -6,11 +6,14 @@ import typer
 
 from search.cli.clean import clean
 from search.cli.dashboard import dashboard
+from search.cli.doctor import doctor
+from search.cli.init import init
 from search.cli.plan import plan
 from search.cli.record import record
 from search.cli.report import report
 from search.cli.run import run
 from search.cli.try_ import RawCommand, try_
+from search.cli.whatif import whatif
 
 app = typer.Typer(
     name="search",
@@ -22,7 +25,10 @@ app = typer.Typer(
 )
 app.command("run")(run)
 app.command("plan")(plan)
+app.command("whatif")(whatif)
 app.command("try", cls=RawCommand)(try_)
+app.command("doctor")(doctor)
+app.command("init")(init)
 app.command("report")(report)
 app.command("dashboard")(dashboard)
 app.command("record")(record)

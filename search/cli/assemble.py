@@ -5,19 +5,20 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from search.cli.facts import cluster_facts, measured_facts
+from search.cli.facts import cluster_facts, measured_facts, slot_gpus
+from search.cli.guard import say
 from search.cli.options import DEFAULT_REPORTS, DEFAULT_STORAGE, RunOptions
 from search.cluster import Executor, InlineExecutor
 from search.contracts import Clock, Engine, RealClock, Slot, VirtualClock
 from search.dialects import Dialect, for_release
 from search.errors import HostUnfit, UsageError
-from search.server import GpuFacts, installed_release, probe_host, reap_orphans
+from search.server import GpuFacts, check_arguments, installed_release, probe_host, reap_orphans
 from search.space import Space
 from search.storage import StudyKind
 from search.study.fingerprint import fingerprint, study_name
@@ -144,6 +145,8 @@ def _measured(options: RunOptions, spec: StudySpec, raw: tuple[str, ...] | None)
         if missing:
             instead = command_line(options, simulate=True)
             raise HostUnfit((*missing, f"Without them, on the calibrated cost model: {instead}"))
+        if raw is None:  # raw words are sent on purpose, whatever our dialect thinks of them
+            _hold_to_installed(spec, space, dialect, gpus)
     prompts = load_prompts(spec.prompt_file, template=spec.measure.prompts.template)
     # On a cluster the GPUs, the interpreter and the weights are elsewhere, so the nodes are asked.
     facts = (
@@ -163,8 +166,7 @@ def _measured(options: RunOptions, spec: StudySpec, raw: tuple[str, ...] | None)
 
     def open_executor() -> Executor:
         if options.executor == "inline":
-            fitting = [gpu.uuid for gpu in gpus if gpu.sm == spec.hardware.sm]
-            return InlineExecutor(make(), (Slot(0, tuple(fitting[: spec.model.tp])),))
+            return InlineExecutor(make(), (Slot(0, slot_gpus(spec, gpus)),))
         from search.cluster import RayExecutor
 
         return RayExecutor(
@@ -180,6 +182,19 @@ def _measured(options: RunOptions, spec: StudySpec, raw: tuple[str, ...] | None)
         open_executor=open_executor,
         dialect=dialect,
     )
+
+
+def _hold_to_installed(spec: StudySpec, space: Space, dialect: Dialect, gpus: Sequence[GpuFacts]) -> None:
+    """Ask the installed SGLang about every config of the plan.
+
+    Raises:
+        HostUnfit: It refuses one, or would run it as something else; or it cannot even be imported.
+    """
+    report = check_arguments(space.configs, spec.deployment, dialect, gpu_uuids=slot_gpus(spec, gpus))
+    for line in report.remarks:
+        say(line, err=True)
+    if report.stops:
+        raise HostUnfit(report.stops)
 
 
 def _assembly(

@@ -69,7 +69,8 @@ class PlainDisplay:
 
     def started(self, start: RunStart) -> None:
         """See `Listener`."""
-        # A launch that takes minutes is announced; a computed one is over before it is read.
+        # A launch that takes minutes is announced; a computed one is over before it is read, so only
+        # why it was chosen is worth a line.
         self._waits = start.kind == "measured"
         for line in start_lines(start):
             self._say(line)
@@ -77,7 +78,7 @@ class PlainDisplay:
     def launching(self, launch: Launching) -> None:
         """See `Listener`."""
         self._of = launch.of
-        if self._waits:
+        if self._waits or launch.stage not in ("baseline", "known"):
             self._say(_launching_line(launch))
 
     def launched(self, launch: LaunchRecord, judgement: Judgement) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from search.dialects import for_release
 from search.errors import HostUnfit
-from search.server import installed_release, probe_host
+from search.server import GpuFacts, check_arguments, installed_release, probe_host
 from search.server.environment import UNKNOWN, probe_environment
 from search.study.fingerprint import PROBED
 from search.study.preflight import missing_on_node
@@ -69,7 +70,23 @@ def node_facts(spec: StudySpec) -> NodeFacts:
     gpus = probe_host().gpus
     release = installed_release(spec.engine.python, env={**os.environ, **spec.engine.env})
     missing = missing_on_node(spec, gpus=gpus, installed_release=release, default_python=sys.executable)
+    if not missing:
+        missing = _installed_word(spec, gpus)
     return NodeFacts(missing, release or "", {} if missing else _environment(spec))
+
+
+def _installed_word(spec: StudySpec, gpus: Sequence[GpuFacts]) -> tuple[str, ...]:
+    """What the node's own SGLang has against the plan; a check that could not be made holds nothing up."""
+    dialect = for_release(spec.engine.release)
+    configs = spec.space_of(dialect).configs
+    visible = slot_gpus(spec, gpus)
+    # All nodes have to answer within `ask_nodes`' time.
+    return check_arguments(configs, spec.deployment, dialect, gpu_uuids=visible, timeout_s=120.0).stops
+
+
+def slot_gpus(spec: StudySpec, gpus: Sequence[GpuFacts]) -> tuple[str, ...]:
+    """UUIDs of the GPUs that the first server of a host would see."""
+    return tuple(gpu.uuid for gpu in gpus if gpu.sm == spec.hardware.sm)[: spec.model.tp]
 
 
 def check_nodes(nodes: Mapping[str, NodeFacts]) -> None:

@@ -29,7 +29,7 @@ HoursOption: TypeAlias = Annotated[
 ]
 SeedOption: TypeAlias = Annotated[int | None, typer.Option("--seed", metavar="N", help="Of sampler and simulation.")]
 SamplerOption: TypeAlias = Annotated[
-    str | None, typer.Option("--sampler", metavar="NAME", help="tpe, nsga2, random or grid.")
+    str | None, typer.Option("--sampler", metavar="NAME", help="frontier, tpe, nsga2, random or grid.")
 ]
 ExecutorOption: TypeAlias = Annotated[
     str | None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from search.config import SpecConfig
@@ -12,6 +12,7 @@ from search.physics import CostModel, load_physics, predict
 from search.report.words import duration
 from search.space import Space, SpaceSummary
 from search.study.spec import StudySpec
+from search.study.stages import StageBudgets
 
 WARMUP_ROUNDS = 2
 """Rounds of warm-up until two agree, when nothing drifts."""
@@ -36,6 +37,7 @@ class Plan:
 
     Attributes:
         impossible: Known configs that this study cannot launch, each with its reasons.
+        stages: How many launches each stage may use.
         launches: At most, budget and space taken together.
         expected_s: For all of them, by the cost model named `physics`.
         ceiling_s: No start-up may take longer than this.
@@ -45,6 +47,7 @@ class Plan:
     summary: SpaceSummary
     first: tuple[FirstLaunch, ...]
     impossible: tuple[str, ...]
+    stages: StageBudgets
     launches: int
     expected_s: float
     physics: str
@@ -60,6 +63,7 @@ class Plan:
                 for launch in self.first
             ],
             "impossible": list(self.impossible),
+            "stages": asdict(self.stages),
             "launches": self.launches,
             "expected_hours": round(self.expected_s / 3600, 2),
             "physics": self.physics,
@@ -75,6 +79,8 @@ class Plan:
             yield f"  {number:>4}  {launch.config_id:<{width}}  {launch.stage:<8}  about {duration(launch.expected_s)}"
         for line in self.impossible:
             yield f"  cannot be launched: {line}"
+        yield "launches by stage:"
+        yield from self.stages.lines()
         yield (
             f"at most {self.launches} launches, about {duration(self.expected_s)} by the cost model "
             f"`{self.physics}`; no start may take longer than {duration(self.ceiling_s)}"
@@ -96,7 +102,17 @@ def plan_of(spec: StudySpec, *, launches: int) -> Plan:
         FirstLaunch(config.config_id, stage, expected_launch_s(spec, physics.model, config))
         for config, stage in stages.items()
     )[:launches]
-    count = min(launches, len(space.configs))
+    stages_of = StageBudgets.of(
+        spec.budget,
+        kind="measured",
+        launches=launches,
+        baselines=len(space.baselines),
+        known=len(stages) - len(space.baselines),
+        slots=spec.slots,
+    )
+    # Each config is launched once but for the stages that launch one again.
+    again = stages_of.confirm + stages_of.ladder + stages_of.closing + spec.slots - 1
+    count = min(launches, len(space.configs) + again)
     rest = [config for config in space.configs if config not in stages]
     mean = sum(expected_launch_s(spec, physics.model, config) for config in rest) / max(len(rest), 1)
     return Plan(
@@ -104,6 +120,7 @@ def plan_of(spec: StudySpec, *, launches: int) -> Plan:
         summary=SpaceSummary.of(space),
         first=first,
         impossible=impossible,
+        stages=stages_of,
         launches=count,
         expected_s=sum(launch.expected_s for launch in first) + mean * (count - len(first)),
         physics=physics.name,

@@ -121,7 +121,7 @@ def recording_of(study: StudyRecord, spec: StudySpec, launches: Sequence[LaunchR
     """A study's launches as a recording.
 
     Launches outside the search (`try`) are left out: their arguments may be anything. So are
-    interrupted ones.
+    interrupted ones, and confirmations, whose prompts are others.
 
     Raises:
         UsageError: The study is a replay, or nothing of it can be recorded.
@@ -129,7 +129,9 @@ def recording_of(study: StudyRecord, spec: StudySpec, launches: Sequence[LaunchR
     if study.kind == "replay":
         raise UsageError(f"Study {study.name!r} is itself a replay. Copy the recording it was drawn from.")
     kept = [
-        launch for launch in launches if launch.stage != "try" and launch.outcome not in (None, Outcome.INTERRUPTED)
+        launch
+        for launch in launches
+        if launch.stage not in ("try", "confirm") and launch.outcome not in (None, Outcome.INTERRUPTED)
     ]
     rows = tuple(row for launch in kept for row in _rows(launch))
     if not rows:

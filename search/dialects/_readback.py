@@ -149,10 +149,14 @@ def _extra(info: Mapping[str, Any], asked: SpecConfig, flags: Mapping[str, str])
     return extra
 
 
-def _synchronous(info: Mapping[str, Any], version: SpecVersion, traits: Traits) -> dict[str, KnobValue]:
-    """The knob `overlap`, where a worker runs with and without it."""
-    off = traits.synchronous_v2 and version is SpecVersion.V2 and _flag(info, "disable_overlap_schedule") is True
-    return {"overlap": "off"} if off else {}
+def _synchronous(
+    info: Mapping[str, Any], version: SpecVersion, asked: SpecConfig, traits: Traits
+) -> dict[str, KnobValue]:
+    """The knob `overlap`, where a worker runs with and without it; without speculation only if it was asked for."""
+    if not traits.synchronous_v2 or _flag(info, "disable_overlap_schedule") is not True:
+        return {}
+    asked_off = version is SpecVersion.OFF and dict(asked.extra).get("overlap") == "off"
+    return {"overlap": "off"} if version is SpecVersion.V2 or asked_off else {}
 
 
 def _says_something(told: str) -> bool:
@@ -223,7 +227,7 @@ def _config(info: Mapping[str, Any], asked: SpecConfig, flags: Mapping[str, str]
             version,
             **tree,
             allreduce_fusion=_fusion(info, asked, traits),
-            extra=tuple((_extra(info, asked, flags) | _synchronous(info, version, traits)).items()),
+            extra=tuple((_extra(info, asked, flags) | _synchronous(info, version, asked, traits)).items()),
         )
     except InvalidConfig:
         return asked  # no server can run such a tree: the body is not to be believed

@@ -1,5 +1,7 @@
 """Servers that cannot leak: command line, supervisor, guardian, readiness, read-back, classification."""
 
+from search.server.argument_check import check_arguments
+from search.server.argument_report import ArgumentReport
 from search.server.classify import classify, classify_stall
 from search.server.command import LAUNCH_TAG, ServerCommand, server_command
 from search.server.host import HostFacts, installed_release, probe_host
@@ -17,6 +19,7 @@ from search.server.system import Os, RealOs, tagged_processes
 __all__ = [
     "LAUNCH_TAG",
     "Answer",
+    "ArgumentReport",
     "BootLimits",
     "GpuFacts",
     "GpuLease",
@@ -35,6 +38,7 @@ __all__ = [
     "Supervisor",
     "Unready",
     "ask_first_token",
+    "check_arguments",
     "classify",
     "classify_stall",
     "dump_stacks",

@@ -7,28 +7,25 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from importlib.resources import files
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 from search.errors import HostUnfit
-from search.server.host import probe_host
-from search.server.nvml import nvml_session
+from search.server.hardware import probe_hardware
 
 UNKNOWN = "unknown"
 """A fact without an answer: it can be compared with nothing, so it differs from nothing."""
 
 FACTS = (
     *("sglang", "sglang_source", "torch", "cuda", "nccl", "flashinfer", "sgl_kernel", "triton", "transformers"),
-    *("driver", "gpus", "links", "target", "draft"),
+    *("driver", "driver_cuda", "gpus", "gpu_memory", "capability", "links", "shared_memory", "target", "draft"),
 )
-"""Names of all facts. `gpus` and `links` are kinds, not counts: more GPUs of one kind change nothing."""
+"""Names of all facts. `cuda` is torch's, `driver_cuda` the newest the driver runs. GPUs and links are kinds,
+not counts: more GPUs of one kind change nothing."""
 
 _WEIGHTS = frozenset({".safetensors", ".bin", ".pt", ".pth", ".gguf"})
-_PATHS = {10: "one PCIe switch", 20: "PCIe switches", 30: "the host bridge", 40: "the NUMA node", 50: "the CPU link"}
-"""NVML's topology levels; 0 is one board."""
 
 
 def probe_environment(
@@ -56,9 +53,7 @@ def probe_environment(
     env = os.environ if env is None else env
     found = {
         **_installed(python or sys.executable, env, timeout_s),
-        "driver": probe_host(nvml).driver,
-        "gpus": ", ".join(sorted({gpu.name for gpu in probe_host(nvml).gpus})),
-        "links": ", ".join(sorted(set(_links(nvml)))),
+        **probe_hardware(nvml).facts(),
         "target": model_identity(target, env),
         "draft": model_identity(draft, env),
     }
@@ -79,11 +74,17 @@ def model_identity(model: str, env: Mapping[str, str]) -> str:
     folder = Path(model).expanduser()
     if folder.is_dir():
         return _folder_identity(folder)
-    revision = _hub_cache(env) / f"models--{model.replace('/', '--')}" / "refs" / "main"
-    try:
-        return f"revision {revision.read_text(encoding='utf-8').strip()}"
-    except OSError:
-        return ""
+    revision = _cached_revision(model, env)
+    return f"revision {revision}" if revision else ""
+
+
+def model_folder(model: str, env: Mapping[str, str]) -> Path | None:
+    """Where a model's files lie: the folder itself, or its newest snapshot in the hub's cache; None without one."""
+    folder = Path(model).expanduser()
+    if folder.is_dir():
+        return folder
+    snapshot = _cached_model(model, env) / "snapshots" / (_cached_revision(model, env) or "none")
+    return snapshot if snapshot.is_dir() else None
 
 
 def _installed(python: str, env: Mapping[str, str], timeout_s: float) -> dict[str, str]:
@@ -112,25 +113,6 @@ def _installed(python: str, env: Mapping[str, str], timeout_s: float) -> dict[st
     return facts
 
 
-def _links(nvml: Any) -> Iterator[str]:
-    """How each pair of GPUs is linked, in words."""
-    with nvml_session(nvml) as library:
-        if library is None:
-            return
-        handles = [library.nvmlDeviceGetHandleByIndex(index) for index in range(library.nvmlDeviceGetCount())]
-        for one, other in combinations(handles, 2):
-            try:
-                ok = library.NVML_P2P_STATUS_OK
-                if library.nvmlDeviceGetP2PStatus(one, other, library.NVML_P2P_CAPS_INDEX_NVLINK) == ok:
-                    yield "NVLink"
-                    continue
-                direct = library.nvmlDeviceGetP2PStatus(one, other, library.NVML_P2P_CAPS_INDEX_READ) == ok
-                level = int(library.nvmlDeviceGetTopologyCommonAncestor(one, other))
-            except library.NVMLError:
-                continue
-            yield f"PCIe over {_PATHS.get(level, 'one board')}, {'with' if direct else 'without'} peer access"
-
-
 def _folder_identity(folder: Path) -> str:
     digest = hashlib.sha256()
     config = folder / "config.json"
@@ -139,6 +121,17 @@ def _folder_identity(folder: Path) -> str:
     for path in weights:
         digest.update(f"{path.name}\0{path.stat().st_size}\0".encode())
     return f"sha256 {digest.hexdigest()[:16]} ({len(weights)} weight files)"
+
+
+def _cached_model(model: str, env: Mapping[str, str]) -> Path:
+    return _hub_cache(env) / f"models--{model.replace('/', '--')}"
+
+
+def _cached_revision(model: str, env: Mapping[str, str]) -> str:
+    try:
+        return (_cached_model(model, env) / "refs" / "main").read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""
 
 
 def _hub_cache(env: Mapping[str, str]) -> Path:

@@ -32,8 +32,8 @@ def missing_for(
         exists: Whether a local path is there.
     """
     return (
-        *_gpus(spec, gpus),
-        *_release(spec, installed_release, default_python),
+        *gpus_missing(spec, gpus),
+        *release_missing(spec, installed_release, default_python),
         *_paths(spec, exists),
     )
 
@@ -52,17 +52,18 @@ def missing_on_node(
     The prompts' file is read by the driver alone.
     """
     return (
-        *_gpus(spec, gpus, count=spec.model.tp, look_at_use=False),
-        *_release(spec, installed_release, default_python),
+        *gpus_missing(spec, gpus, count=spec.model.tp, look_at_use=False),
+        *release_missing(spec, installed_release, default_python),
         *_models(spec, exists),
     )
 
 
-def _gpus(
+def gpus_missing(
     spec: StudySpec, gpus: Sequence[GpuFacts], *, count: int | None = None, look_at_use: bool = True
 ) -> Iterator[str]:
+    """Too few GPUs of the kind, or ones of another size, or in use."""
     wanted, count = spec.hardware, count or spec.hardware.gpus
-    fitting = [gpu for gpu in gpus if _is_kind(gpu.name, wanted.kind)]
+    fitting = [gpu for gpu in gpus if is_kind(gpu.name, wanted.kind)]
     if len(fitting) < count:
         found = ", ".join(
             f"{sum(gpu.name == name for gpu in gpus)}x {name}" for name in dict.fromkeys(g.name for g in gpus)
@@ -85,13 +86,14 @@ def _gpus(
             )
 
 
-def _is_kind(name: str, kind: str) -> bool:
+def is_kind(name: str, kind: str) -> bool:
     """Whether a driver's GPU name is of the kind the study names; either may be the longer one."""
     one, other = name.casefold().removeprefix("nvidia "), kind.casefold().removeprefix("nvidia ")
     return one.startswith(other) or other.startswith(one)
 
 
-def _release(spec: StudySpec, installed: str | None, default_python: str) -> Iterator[str]:
+def release_missing(spec: StudySpec, installed: str | None, default_python: str) -> Iterator[str]:
+    """No SGLang there, or another release than the study's."""
     python = spec.engine.python or default_python
     if installed is None:
         yield (
@@ -118,10 +120,10 @@ def _paths(spec: StudySpec, exists: Callable[[Path], bool]) -> Iterator[str]:
 
 def _models(spec: StudySpec, exists: Callable[[Path], bool]) -> Iterator[str]:
     for key, value in (("model.target", spec.model.target), ("model.draft", spec.model.draft)):
-        if _is_local(value) and not exists(Path(value).expanduser()):
+        if is_local(value) and not exists(Path(value).expanduser()):
             yield f"Model: `{key}` is the path {value}, and nothing is there. Correct it, or pass `--{key[6:].replace('target', 'model')}`."
 
 
-def _is_local(model: str) -> bool:
+def is_local(model: str) -> bool:
     """Whether a model is named by a path; a hub id is `owner/name` or a bare name."""
     return model.startswith(("/", "./", "../", "~")) or model.count("/") > 1

@@ -12,6 +12,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from search.errors import UsageError
+from search.study.mistakes import Mistake, Place, found, mistakes
 from search.study.spec import StudySpec
 
 MAX_BYTES = 1_000_000
@@ -80,42 +81,19 @@ def parse_study(text: str, *, name: str) -> StudySpec:
     except RecursionError as error:
         raise UsageError(f"{name}: nested too deeply.") from error
     if not isinstance(data, dict):
-        raise UsageError(f"{name}:1: a study file is a mapping of keys to values, but found {_found(data)}.")
-    mistakes = [*_repeated_keys(root, ()), *_unknown_keys(data, StudySpec, ())]
+        raise UsageError(f"{name}:1: a study file is a mapping of keys to values, but found {found(data)}.")
+    wrong = [*_repeated_keys(root, ()), *_unknown_keys(data, StudySpec, ())]
     try:
         spec = StudySpec.model_validate(data)
     except ValidationError as error:
-        mistakes += [
-            _mistake(dict(item)) for item in error.errors(include_url=False) if item["type"] != "extra_forbidden"
-        ]
+        wrong += mistakes([dict(item) for item in error.errors(include_url=False)], data)
         spec = None
-    if mistakes or spec is None:
-        unique = dict.fromkeys((_line(root, place), ".".join(map(str, place)), what) for place, what in mistakes)
+    if wrong or spec is None:
+        unique = dict.fromkeys((_line(root, place), ".".join(map(str, place)), what) for place, what in wrong)
         raise UsageError(
             "\n".join(f"{name}:{line}: {f'`{key}`: ' if key else ''}{what}" for line, key, what in sorted(unique))
         )
     return spec
-
-
-Place = tuple[str | int, ...]
-Mistake = tuple[Place, str]
-
-
-def _mistake(item: dict[str, Any]) -> Mistake:
-    place = item["loc"]
-    message = item["msg"].removeprefix("Value error, ")
-    match item["type"]:
-        case "missing":
-            return place, "is required, but missing."
-        case "value_error":
-            return place, f"{message}."
-        case _:
-            return place, f"{message[0].lower()}{message[1:]}, but found {_found(item['input'])}."
-
-
-def _found(value: Any) -> str:
-    text = repr(value)
-    return f"{text if len(text) <= 60 else text[:57] + '…'} ({type(value).__name__})"
 
 
 def _unknown_keys(data: Any, model: type[BaseModel], place: Place) -> Iterator[Mistake]:
@@ -158,10 +136,10 @@ def _line(node: yaml.Node | None, place: Place) -> int:
     line = node.start_mark.line if node else 0
     for step in place:
         if isinstance(node, yaml.MappingNode):
-            found = [(key, value) for key, value in node.value if key.value == str(step)]
-            if not found:
+            matching = [(key, value) for key, value in node.value if key.value == str(step)]
+            if not matching:
                 break
-            line, node = found[-1][0].start_mark.line, found[-1][1]
+            line, node = matching[-1][0].start_mark.line, matching[-1][1]
         elif isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
             node = node.value[step]
             line = node.start_mark.line

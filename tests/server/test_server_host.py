@@ -34,6 +34,9 @@ class FakeNvml:
     def nvmlSystemGetDriverVersion(self) -> str:  # noqa: N802
         return "580.65.06"
 
+    def nvmlSystemGetCudaDriverVersion(self) -> int:  # noqa: N802
+        return 13_010
+
     def nvmlDeviceGetCount(self) -> int:  # noqa: N802
         return 2
 

@@ -73,7 +73,7 @@ def launches(tmp_path):
             env={
                 "PYTHONPATH": str(install_fake_sglang(tmp_path / release, release=release)),
                 "FAKE_SGLANG": misbehaviour,
-                "FAKE_SGLANG_SPEED": "10",
+                "FAKE_SGLANG_SPEED": "3",
             },
             **settings,
         )

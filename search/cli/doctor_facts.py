@@ -1,0 +1,106 @@
+"""Gathers what the doctor looks at: one pass over the machine, the models and the installed SGLang."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+from search.cli.facts import slot_gpus
+from search.dialects import Dialect
+from search.errors import HostUnfit, UsageError
+from search.load import load_prompts
+from search.server import ArgumentReport, check_arguments, fresh_ports, gpu_users, installed_release
+from search.server.environment import model_folder, probe_environment
+from search.server.hardware import HostHardware, probe_hardware
+from search.server.hardware_system import clock_kept, ephemeral_from
+from search.study.doctor import DoctorFacts
+from search.study.doctor_checkpoint import Checkpoint, read_checkpoint
+from search.study.doctor_host import MachineFacts
+from search.study.spec import StudySpec
+
+
+def gather(spec: StudySpec, dialect: Dialect, *, reports: Path) -> DoctorFacts:
+    """Everything at once; takes about ten seconds where SGLang is installed."""
+    env = {**os.environ, **spec.engine.env}
+    hardware = probe_hardware()
+    installed = installed_release(spec.engine.python, env=env)
+    longest, fault = _longest_prompt(spec)
+    return DoctorFacts(
+        machine=_machine(hardware, reports),
+        installed=installed,
+        default_python=sys.executable,
+        environment=_environment(spec, env) if installed else {},
+        target=_checkpoint(spec.model.target, env),
+        draft=_checkpoint(spec.model.draft, env) if spec.model.draft else None,
+        longest_prompt=longest,
+        prompt_fault=fault,
+        words=_words(spec, dialect, hardware) if installed else None,
+    )
+
+
+def _machine(hardware: HostHardware, reports: Path) -> MachineFacts:
+    users = gpu_users()
+    place = next(path for path in (reports.absolute(), *reports.absolute().parents) if path.is_dir())
+    try:
+        fresh_ports()
+        ports = ""
+    except HostUnfit as error:
+        ports = str(error)
+    return MachineFacts(
+        hardware=hardware,
+        users=users,
+        names=dict(_process_names({user.pid for user in users or ()})),
+        reports=str(reports),
+        disk_free=_disk_free(place),
+        reports_writable=os.access(place, os.W_OK),
+        ports=ports,
+        ephemeral_from=ephemeral_from(),
+        now=datetime.now(UTC),
+        clock_kept=clock_kept(),
+    )
+
+
+def _process_names(pids: set[int]) -> Iterator[tuple[int, str]]:
+    import psutil
+
+    for pid in pids:
+        try:
+            yield pid, psutil.Process(pid).name()
+        except psutil.Error:  # gone, or of a host that this container does not see
+            continue
+
+
+def _disk_free(place: Path) -> int | None:
+    try:
+        return shutil.disk_usage(place).free
+    except OSError:
+        return None
+
+
+def _environment(spec: StudySpec, env: Mapping[str, str]) -> dict[str, str]:
+    try:
+        return probe_environment(spec.engine.python, env, spec.model.target, spec.model.draft)
+    except HostUnfit:  # what is installed answers for itself in the checks that follow
+        return {}
+
+
+def _checkpoint(model: str, env: Mapping[str, str]) -> Checkpoint | None:
+    folder = model_folder(model, env)
+    return read_checkpoint(folder) if folder is not None else None
+
+
+def _longest_prompt(spec: StudySpec) -> tuple[int | None, str]:
+    try:
+        prompts = load_prompts(spec.prompt_file, template=spec.measure.prompts.template)
+    except UsageError as error:
+        return None, str(error).rstrip(".")
+    return max(len(prompt.text) for prompt in (*prompts.search, *prompts.held_out)), ""
+
+
+def _words(spec: StudySpec, dialect: Dialect, hardware: HostHardware) -> ArgumentReport:
+    configs = spec.space_of(dialect).configs
+    return check_arguments(configs, spec.deployment, dialect, gpu_uuids=slot_gpus(spec, hardware.gpus))

@@ -1,0 +1,159 @@
+"""The hardware of this host as a measurement depends on it: GPUs, how they reach one another, shared memory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+from search.server.host import probe_host
+from search.server.nvml import GpuFacts, nvml_session
+
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - looked at, never written to
+
+_PATHS = {10: "one PCIe switch", 20: "PCIe switches", 30: "the host bridge", 40: "the NUMA node", 50: "the CPU link"}
+"""NVML's topology levels (`nvmlGpuTopologyLevel_t`); 0 is one board."""
+_GIB = 2**30
+
+
+@dataclass(frozen=True, slots=True)
+class GpuLink:
+    """How two GPUs reach one another.
+
+    Attributes:
+        one: UUID.
+        other: UUID.
+        nvlink: Over NVLink, direct or through switches.
+        path: The nearest common point on PCIe, in words; empty under NVLink.
+        peer_access: Whether one can read the other's memory without the host.
+    """
+
+    one: str
+    other: str
+    nvlink: bool
+    path: str
+    peer_access: bool
+
+    def __str__(self) -> str:
+        if self.nvlink:
+            return "NVLink"
+        return f"PCIe over {self.path}, {'with' if self.peer_access else 'without'} peer access"
+
+
+@dataclass(frozen=True, slots=True)
+class HostHardware:
+    """One look at a host.
+
+    Attributes:
+        gpus: Those that are ours to use, in order; empty without NVIDIA's driver.
+        links: For each pair of them that NVML tells of, in order.
+        driver: Version of NVIDIA's driver; empty without GPUs.
+        driver_cuda: Newest CUDA the driver runs, such as `13.0`; empty where it does not tell.
+        shared_memory: Bytes of `/dev/shm`, through which NCCL and SGLang's processes talk; None without one.
+        shared_memory_free: Of those, free.
+    """
+
+    gpus: tuple[GpuFacts, ...] = ()
+    links: tuple[GpuLink, ...] = ()
+    driver: str = ""
+    driver_cuda: str = ""
+    shared_memory: int | None = None
+    shared_memory_free: int | None = None
+
+    @property
+    def kinds(self) -> Mapping[str, int]:
+        """GPU name to count, in order."""
+        return {name: sum(gpu.name == name for gpu in self.gpus) for name in dict.fromkeys(g.name for g in self.gpus)}
+
+    def between(self, uuids: tuple[str, ...]) -> tuple[GpuLink, ...]:
+        """The links among these GPUs."""
+        return tuple(link for link in self.links if link.one in uuids and link.other in uuids)
+
+    def facts(self) -> dict[str, str]:
+        """What is kept with a study, by name; kinds and not counts, so that more GPUs of a kind change nothing."""
+        return {
+            "driver": self.driver,
+            "driver_cuda": self.driver_cuda,
+            "gpus": _kinds(gpu.name for gpu in self.gpus),
+            "gpu_memory": _kinds(f"{gpu.memory_total / _GIB:.0f} GiB" for gpu in self.gpus),
+            "capability": _kinds(f"{gpu.sm // 10}.{gpu.sm % 10}" for gpu in self.gpus),
+            "links": _kinds(map(str, self.links)),
+            "shared_memory": "" if self.shared_memory is None else f"{self.shared_memory / _GIB:.1f} GiB",
+        }
+
+
+def probe_hardware(
+    nvml: Any = None,
+    *,
+    env: Mapping[str, str] | None = None,
+    statvfs: Callable[[Path], os.statvfs_result] = os.statvfs,
+) -> HostHardware:
+    """Look at the host; allocates nothing on a GPU.
+
+    Args:
+        nvml: In place of NVIDIA's library.
+        env: Whose `CUDA_VISIBLE_DEVICES` counts; None for the inherited one.
+        statvfs: In place of the system's answer on `/dev/shm`.
+    """
+    host = probe_host(nvml, env=env)
+    visible = {gpu.uuid for gpu in host.gpus}
+    try:
+        shm = statvfs(SHARED_MEMORY)
+    except OSError:
+        shm = None
+    return HostHardware(
+        gpus=host.gpus,
+        links=tuple(link for link in probe_links(nvml) if {link.one, link.other} <= visible),
+        driver=host.driver,
+        driver_cuda=_driver_cuda(nvml) if host.gpus else "",
+        shared_memory=shm.f_frsize * shm.f_blocks if shm else None,
+        shared_memory_free=shm.f_frsize * shm.f_bavail if shm else None,
+    )
+
+
+def probe_links(nvml: Any = None) -> Iterator[GpuLink]:
+    """Every pair of GPUs of the host that NVML tells of."""
+    with nvml_session(nvml) as library:
+        if library is None:
+            return
+        handles = [library.nvmlDeviceGetHandleByIndex(index) for index in range(library.nvmlDeviceGetCount())]
+        for one, other in combinations(handles, 2):
+            try:
+                yield _link(library, one, other)
+            except library.NVMLError:
+                continue
+
+
+def _link(library: Any, one: Any, other: Any) -> GpuLink:
+    def can(capability: int) -> bool:
+        return bool(library.nvmlDeviceGetP2PStatus(one, other, capability) == library.NVML_P2P_STATUS_OK)
+
+    uuids = _text(library.nvmlDeviceGetUUID(one)), _text(library.nvmlDeviceGetUUID(other))
+    if can(library.NVML_P2P_CAPS_INDEX_NVLINK):
+        return GpuLink(*uuids, nvlink=True, path="", peer_access=True)
+    level = int(library.nvmlDeviceGetTopologyCommonAncestor(one, other))
+    direct = can(library.NVML_P2P_CAPS_INDEX_READ)
+    return GpuLink(*uuids, nvlink=False, path=_PATHS.get(level, "one board"), peer_access=direct)
+
+
+def _driver_cuda(nvml: Any) -> str:
+    """NVML counts 13.0 as 13000."""
+    with nvml_session(nvml) as library:
+        if library is None:
+            return ""
+        try:
+            version = int(library.nvmlSystemGetCudaDriverVersion())
+        except library.NVMLError:
+            return ""
+    return f"{version // 1000}.{version % 1000 // 10}"
+
+
+def _kinds(values: Iterator[str] | map[str]) -> str:
+    return ", ".join(sorted(set(values)))
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value
