@@ -103,14 +103,17 @@ def guess_algorithm(draft: str, found: Checkpoint | None, architecture: str) -> 
         return Guess("NGRAM", "no draft is named, so the text itself has to do")
     if found is not None and (meant := algorithm_of(found)):
         return Guess(meant, f"the draft's architecture is {found.architecture}")
+    unread = (
+        "its config.json was not there to look at" if found is None else "its config.json names no architecture known"
+    )
     name = draft.casefold()
     for part, algorithm in (("dflash", "DFLASH"), ("eagle3", "EAGLE3"), ("eagle-3", "EAGLE3"), ("eagle", "EAGLE")):
         if part in name:
-            return Guess(algorithm, f"`{part}` stands in the draft's name; its config.json was not there to look at")
+            return Guess(algorithm, f"`{part}` stands in the draft's name; {unread}")
     for part in ("nextn", "mtp"):
         if part in name:
-            return Guess("EAGLE", f"`{part}` stands in the draft's name; its config.json was not there to look at")
-    return Guess("STANDALONE", "nothing in the draft's name says otherwise; its config.json was not there to look at")
+            return Guess("EAGLE", f"`{part}` stands in the draft's name; {unread}")
+    return Guess("STANDALONE", f"nothing in the draft's name says otherwise; {unread}")
 
 
 def guess_tp(gpus: Gpus, target: Checkpoint | None, draft: Checkpoint | None) -> Guess:
