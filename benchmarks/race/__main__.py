@@ -42,6 +42,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--half", nargs="+", choices=HALVES, default=[], help="worlds of our own")
     parser.add_argument("--count", type=int, default=24, metavar="N", help="worlds of each half (default 24)")
+    parser.add_argument(
+        "--skip", type=int, default=0, metavar="N", help="leave out the first N of each half: to judge by fresh ones"
+    )
     parser.add_argument("--recordings", action="store_true", help="the recordings of this repository")
     parser.add_argument("--simulator", action="store_true", help="the study kimi-k25 on its cost model")
     parser.add_argument(
@@ -61,6 +64,8 @@ def _race(options: argparse.Namespace) -> int:
     for name in ("seeds", "budget", "jobs", "count"):
         if getattr(options, name) < 1:
             raise UsageError(f"`--{name} >= 1` must hold, but got {getattr(options, name)}.")
+    if options.skip < 0:
+        raise UsageError(f"`--skip >= 0` must hold, but got {options.skip}.")
     if options.write_worlds:
         _write_worlds(options)
         return 0
@@ -90,7 +95,7 @@ def _write_worlds(options: argparse.Namespace) -> None:
     if not options.half:
         raise UsageError("`--write-worlds` writes the worlds of `--half building`, `--half heldout` or both; name one.")
     for half in options.half:
-        for source in own_worlds(half, options.count):
+        for source in own_worlds(half, options.count, skip=options.skip):
             table = load_table(source)
             write_world(options.write_worlds / table.name, table)
 
@@ -103,7 +108,7 @@ def _sources(options: argparse.Namespace) -> list[Source]:
     if options.simulator or not anything:
         sources.append(Source("simulator", "kimi-k25", "simulator"))
     for half in options.half or ([] if anything else ["building"]):
-        sources += own_worlds(half, options.count)
+        sources += own_worlds(half, options.count, skip=options.skip)
     return sources
 
 

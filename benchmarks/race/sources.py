@@ -53,9 +53,9 @@ def folders(path: Path, *, group: str | None = None) -> list[Source]:
     return [Source("folder", str(folder), named) for folder in found]
 
 
-def own_worlds(half: Half, count: int) -> list[Source]:
-    """The first worlds of a half; its rough ones are a group of their own."""
-    return [Source("world", str(2 * number + HALVES.index(half)), half) for number in range(count)]
+def own_worlds(half: Half, count: int, *, skip: int = 0) -> list[Source]:
+    """Worlds of a half, from its first or a later one; its rough ones are a group of their own."""
+    return [Source("world", str(2 * number + HALVES.index(half)), half) for number in range(skip, skip + count)]
 
 
 @lru_cache(maxsize=2)

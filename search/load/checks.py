@@ -32,7 +32,9 @@ def check(traces: Sequence[Trace], phase: Phase, num_steps: int | None) -> None:
                 f"an answer must arrive in several records, but all {trace.tokens} tokens of {trace.prompt_id} came at once",
             )
     if not any(map(tpot_ms, traces)):
-        raise invalid(phase, "tokens must take time, but in every answer all tokens after the first came in one instant")
+        raise invalid(
+            phase, "tokens must take time, but in every answer all tokens after the first came in one instant"
+        )
     untold = sum(1 for trace in traces if not trace.verify_count)
     if num_steps is None:
         if untold < len(traces):

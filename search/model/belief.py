@@ -27,6 +27,7 @@ from search.config import SpecConfig
 from search.errors import UsageError
 from search.model.mechanisms import Surfaces, sample_surfaces
 from search.model.observations import Observation
+from search.model.planes import sample_planes
 from search.model.residual import Scales, TreeKernel
 from search.model.rows import Rows, rows_of
 
@@ -64,13 +65,16 @@ class Prior:
     index: dict[SpecConfig, int] = field(repr=False)
 
     @classmethod
-    def of(cls, configs: Sequence[SpecConfig], loads: Sequence[int] = (1, 100), *, seed: int = 0) -> Prior:
+    def of(
+        cls, configs: Sequence[SpecConfig], loads: Sequence[int] = (1, 100), *, seed: int = 0, physics: bool = True
+    ) -> Prior:
         """Draw the ensemble.
 
         Args:
             configs: All configs to be predicted, locked ones too.
             loads: Concurrencies to be observed or predicted.
             seed: Of the draws; fewer are taken for spaces of many thousand configs.
+            physics: Whether they are deployments, or (to show what that pays) planes over the raw knobs.
         """
         if len(set(loads)) != len(loads) or any(load < 1 for load in loads):
             raise UsageError(f"Loads are different whole numbers from 1, but got {tuple(loads)}.")
@@ -79,7 +83,7 @@ class Prior:
         return cls(
             configs=tuple(configs),
             loads=tuple(loads),
-            surfaces=sample_surfaces(configs, loads, draws=draws, rng=rng),
+            surfaces=(sample_surfaces if physics else sample_planes)(configs, loads, draws=draws, rng=rng),
             kernel=TreeKernel(configs),
             index={config: place for place, config in enumerate(configs)},
         )

@@ -1,8 +1,10 @@
 """Which configs start at all: learned from launches that failed through the config's own fault.
 
-The prior is an ensemble of invented deployments, as for times: each has a memory edge (more tokens,
-wider and deeper trees, buffers of a knob: never less memory), or none, and a few odd rules
-("v1 with this knob crashes"), or none. Draws that explain successes and failures keep their weight.
+Two causes are believed in apart. **Memory**: an ensemble of edges; more tokens, wider and deeper
+trees, the overlapped worker and the buffers of a knob never need less of it. **Odd rules** that no
+physics explains ("v1 with this knob crashes", "trees cut to a chain's tokens crash"): `rules` lists every
+conjunction of a few facts about a config, and none, one or two of them hold. A launch that started speaks against
+all edges and rules that would have stopped it; a failure, for those that would have.
 """
 
 from __future__ import annotations
@@ -14,14 +16,15 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from search.config import SpecConfig
+from search.config import SpecConfig, SpecVersion
 from search.model.mechanisms import knob_values
+from search.model.rules import Rules
 
 Floats: TypeAlias = NDArray[np.float64]
 
 _DRAWS: Final = 4000
-_SLIP: Final = 0.05
-"""Chance of a failure that no rule explains, and of a start where a rule says no."""
+_SLIP: Final = 0.04
+"""Chance of a failure that nothing explains, and of a start where a rule says no."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,75 +55,55 @@ class Feasibility:
         rng = np.random.default_rng((seed, 21))
         draws = _DRAWS if len(configs) <= 1500 else 600
         self._index: Mapping[SpecConfig, int] = {config: place for place, config in enumerate(configs)}
-        self._memory = _memory_rules(configs, draws, rng)
-        self._odd = _odd_rules(configs, draws, rng)
+        self._memory = _memory_edges(configs, draws, rng)
+        self._rules = Rules(configs)
 
     def probability(self, starts: Sequence[Start]) -> Floats:
         """Given what started and what did not, shape (configs,)."""
-        log_weight = np.zeros(len(self._memory))
-        known: dict[int, bool] = {}
-        for start in starts:
-            place = self._index.get(start.config)
-            if place is None:
-                continue
-            memory, odd = self._memory[:, place], self._odd[:, place]
-            if start.started:
-                blocked = memory | odd
-                chance = np.where(blocked, _SLIP, 1.0 - _SLIP)
-            else:
-                guilty = memory | odd if start.of_memory is None else memory if start.of_memory else odd
-                chance = np.where(guilty, 1.0 - _SLIP, _SLIP)
-            log_weight += start.weight * np.log(chance)
+        inside = [start for start in starts if start.config in self._index]
+        told = [start for start in inside if start.started or start.of_memory is not None]
+        memory, odd = self._blocked(told, np.ones(len(told)), np.ones(len(told)))
+        if len(told) < len(inside):
+            # Who is to blame where nobody says: each cause as far as it was expected.
+            at = [self._index[start.config] for start in inside]
+            to_memory = memory[at] / np.maximum(memory[at] + odd[at], 1e-9)
+            silent = np.array([not start.started and start.of_memory is None for start in inside])
+            memory, odd = self._blocked(
+                inside, np.where(silent, to_memory, 1.0), np.where(silent, 1.0 - to_memory, 1.0)
+            )
+        result = (1.0 - _SLIP) * np.maximum((1.0 - memory) * (1.0 - odd), _SLIP)
+        for start in inside:
             if start.weight == 1.0:
-                known[place] = start.started
-        weight = np.exp(log_weight - log_weight.max())
-        weight /= weight.sum()
-        blocked_share = weight @ (self._memory | self._odd)
-        result = (1.0 - blocked_share) * (1.0 - _SLIP) + blocked_share * _SLIP
-        for place, started in known.items():
-            result[place] = 1.0 - _SLIP if started else _SLIP
+                result[self._index[start.config]] = 1.0 - _SLIP if start.started else _SLIP
         return np.asarray(result)
 
+    def _blocked(self, starts: Sequence[Start], to_memory: Floats, to_odd: Floats) -> tuple[Floats, Floats]:
+        """Chance that memory, and that a rule, stops each config; the shares say how much each is told of a start."""
+        places = np.array([self._index[start.config] for start in starts], dtype=int)
+        started = np.array([start.started for start in starts], dtype=bool)
+        weight = np.array([start.weight for start in starts], dtype=float)
+        of_memory = np.array([start.started or start.of_memory is not False for start in starts], dtype=bool)
+        of_rule = np.array([start.started or start.of_memory is not True for start in starts], dtype=bool)
+        # By how much likelier the end of each launch is if something stops its config than if nothing does.
+        odds = weight * np.where(started, -1.0, 1.0) * float(np.log((1.0 - _SLIP) / _SLIP))
+        memory = self._memory[:, places] @ (odds * to_memory * of_memory)
+        draws = np.exp(memory - memory.max())
+        stopped = np.asarray((draws / draws.sum()) @ self._memory)
+        return stopped, self._rules.stops(places, odds * to_odd * of_rule)
 
-def _memory_rules(configs: Sequence[SpecConfig], draws: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+
+def _memory_edges(configs: Sequence[SpecConfig], draws: int, rng: np.random.Generator) -> NDArray[np.bool_]:
     """Draws x configs: beyond the memory edge. Needs rise in each direction, by how much differs."""
-    tokens = np.array([np.log2(config.verify_tokens) for config in configs])
-    width = np.array([np.log2(config.topk or 1) for config in configs])
-    depth = np.array([np.log2(config.num_steps or 1) for config in configs])
-    knobs = np.array([len(knob_values(config)) for config in configs], dtype=float)
     speculates = np.array([config.speculates for config in configs])
-    share = rng.dirichlet((2.0, 1.0, 0.7, 0.4), draws)
-    need = np.stack([tokens / 7.0, width / 3.0, depth / 2.6, np.minimum(knobs, 1.0)])
-    demand = share @ need
+    need = np.stack(
+        [
+            np.array([np.log2(config.verify_tokens) for config in configs]) / 7.0,
+            np.array([np.log2(config.topk or 1) for config in configs]) / 3.0,
+            np.array([np.log2(config.num_steps or 1) for config in configs]) / 2.6,
+            np.array([float(bool(knob_values(config))) for config in configs]),
+            np.array([float(config.spec_version is SpecVersion.V2) for config in configs]),
+        ]
+    )
+    share = rng.dirichlet((2.4, 0.8, 0.5, 0.3, 0.3), draws)
     edge = rng.uniform(0.35, 1.5, draws)  # beyond 1, where no config of a usual space reaches it
-    return np.asarray((demand > edge[:, None]) & speculates[None, :])
-
-
-def _odd_rules(configs: Sequence[SpecConfig], draws: int, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Draws x configs: hit by a rule of one or two knob values that no reason in physics explains."""
-    facts: dict[tuple[str, object], NDArray[np.bool_]] = {}
-    for place, config in enumerate(configs):
-        if not config.speculates:
-            continue
-        for fact in (
-            ("spec_version", config.spec_version),
-            ("topk", config.topk),
-            ("num_steps", config.num_steps),
-            ("chain", config.topk == 1),
-            ("spare", (config.num_draft_tokens or 0) > (config.num_steps or 0) + 1),
-            *knob_values(config),
-        ):
-            facts.setdefault(fact, np.zeros(len(configs), dtype=bool))[place] = True
-    result = np.zeros((draws, len(configs)), dtype=bool)
-    every = list(facts.values())
-    if not every:
-        return result
-    # Crashes hang on workers and backends more often than on one depth.
-    pull = np.array([1.0 if name in ("topk", "num_steps") else 3.0 for name, _ in facts])
-    pull /= pull.sum()
-    for draw in range(draws):
-        for _ in range(rng.choice([0, 1, 2], p=[0.6, 0.3, 0.1])):
-            size = min(len(every), int(rng.choice([1, 2, 3], p=[0.2, 0.55, 0.25])))
-            chosen = rng.choice(len(every), size=size, replace=False, p=pull)
-            result[draw] |= np.all([every[index] for index in chosen], axis=0)
-    return result
+    return np.asarray((share @ need > edge[:, None]) & speculates[None, :])

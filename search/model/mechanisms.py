@@ -74,7 +74,7 @@ def sample_surfaces(
     """
     prior = _Draws(draws, rng)
     accept = _accept(configs, loads, prior)
-    cycle = _cycle(configs, loads, prior)
+    cycle = _cycle(configs, loads, accept, prior)
     return Surfaces(accept=accept, cycle=cycle)
 
 
@@ -114,8 +114,8 @@ def _accept(configs: Sequence[SpecConfig], loads: Sequence[int], prior: _Draws) 
     return result
 
 
-def _cycle(configs: Sequence[SpecConfig], loads: Sequence[int], prior: _Draws) -> Floats:
-    """Log cycle times: verify pass, draft steps, and what the worker adds."""
+def _cycle(configs: Sequence[SpecConfig], loads: Sequence[int], accept: Floats, prior: _Draws) -> Floats:
+    """Log cycle times: verify pass, draft steps, what the worker adds, and the prefills of others."""
     experts, expert_tokens = prior.positive(0.3, 1.2), prior.positive(25.0, 1.0)
     per_token, power = prior.positive(0.25, 1.3), np.clip(prior.normal(0.95, 0.15), 0.6, 1.3)
     per_request = prior.positive(0.3, 1.1)
@@ -132,6 +132,8 @@ def _cycle(configs: Sequence[SpecConfig], loads: Sequence[int], prior: _Draws) -
         SpecVersion.V1: np.where(prior.happens(0.1), float(SILENT_RUNNING_LIMIT), np.inf),
         SpecVersion.V2: np.where(prior.happens(0.04), float(SILENT_RUNNING_LIMIT), np.inf),
     }
+    prefill = prior.positive(0.3, 1.0)  # passes per token: the prompts of the others, at concurrency 100
+    room, draft_room = _room(prior)
     knobs = _KnobEffects(prior)
 
     def verify(requests: Floats, tokens_each: int) -> Floats:
@@ -149,6 +151,8 @@ def _cycle(configs: Sequence[SpecConfig], loads: Sequence[int], prior: _Draws) -
     for place, config in enumerate(configs):
         for at, load in enumerate(loads):
             running = np.minimum(float(load), limited.get(config.spec_version, np.inf)) * np.ones(prior.count)
+            if config.speculates:
+                running = np.maximum(np.minimum(running, room / (1.0 + draft_room * config.verify_tokens)), 1.0)
             key = (config.spec_version, config.verify_tokens, load)
             if key not in passes:
                 passes[key] = verify(running, config.verify_tokens)
@@ -160,8 +164,17 @@ def _cycle(configs: Sequence[SpecConfig], loads: Sequence[int], prior: _Draws) -
                 drafting = config.num_steps * step * (1.0 + step_load * running * config.topk / 100.0)
                 building = other_kernel + tree * (config.topk > 1) + mask * np.log2(config.verify_tokens)
                 cycle = cycle + drafting + building + overhead
-            result[:, place, at] = np.log(cycle * load / running) - unit + knobs.of(config, load)
+            # Each token waits for its share of a prompt; a cycle that brings more tokens has more of that wait.
+            waits = prefill * np.exp(unit) * np.exp(accept[:, place, at]) * running / 100.0 * (load > 1)
+            factor = knobs.of(config, load)
+            result[:, place, at] = np.log((cycle * np.exp(factor) + waits) * load / running) - unit
     return result
+
+
+def _room(prior: _Draws) -> tuple[Floats, Floats]:
+    """Requests that fit into the cache, and how much of one more each draft token takes."""
+    tight = prior.happens(0.3)
+    return np.where(tight, prior.positive(120.0, 0.4), np.inf), prior.positive(0.01, 0.8)
 
 
 class _KnobEffects:

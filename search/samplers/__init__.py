@@ -2,7 +2,7 @@
 
 from search.samplers.doors import SAMPLERS, make_sampler
 from search.samplers.finite import STOCK, FiniteSpaceSampler, SpaceExhausted
-from search.samplers.frontier import WHY, FrontierSampler
+from search.samplers.frontier import WHY, FrontierSampler, Parts
 from search.samplers.frontier_evidence import EVIDENCE, evidence_of
 from search.samplers.frontier_outlook import Forecast, LaunchCost, Outlook
 from search.samplers.knobs import distributions_of
@@ -17,6 +17,7 @@ __all__ = [
     "FrontierSampler",
     "LaunchCost",
     "Outlook",
+    "Parts",
     "SpaceExhausted",
     "distributions_of",
     "evidence_of",

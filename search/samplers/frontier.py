@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial
+from threadpoolctl import ThreadpoolController
 
 from search.config import SpecConfig, simplicity
 from search.contracts import PhaseResult
@@ -28,6 +31,43 @@ _HOPE = 0.001
 _OBJECTIVES = [StudyDirection.MINIMIZE, StudyDirection.MAXIMIZE]
 
 
+@cache
+def _blas() -> ThreadpoolController:
+    """The linear algebra libraries of this process.
+
+    The belief's matrices are of some hundred rows. On more than one thread those gain little on an idle
+    host, and on a busy one the threads wait for each other: six times the processor time was seen.
+    """
+    return ThreadpoolController()
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the sampler is made of. Each part is turned off by the ablation of the race, to show what it pays.
+
+    Attributes:
+        physics: Mechanisms behind the belief; without, planes over the raw knobs.
+        histograms: What a deep chain tells of the shorter ones.
+        split: Accept length and cycle time apart; without, time per token alone (and no histograms).
+        feasibility: Learns from failures; without, everything is as likely to start.
+        gating: Launches without hope skip the high concurrency.
+        cost: Gain per GPU second; without, gain.
+    """
+
+    physics: bool = True
+    histograms: bool = True
+    split: bool = True
+    feasibility: bool = True
+    gating: bool = True
+    cost: bool = True
+
+    def told(self, observation: Observation) -> Observation:
+        """What the belief is given of an observation."""
+        if not self.split:
+            return replace(observation, accept_length=None, histogram=())
+        return observation if self.histograms else replace(observation, histogram=())
+
+
 class FrontierSampler(FiniteSpaceSampler):
     """Chooses by expected hypervolume improvement per GPU second over a belief about the whole space.
 
@@ -43,6 +83,7 @@ class FrontierSampler(FiniteSpaceSampler):
         loads: The two objective concurrencies.
         cost: Of a launch; a middling deployment's without it.
         earlier: Numbers of an earlier study, with `weight` below 1.
+        parts: All of them, but for ablations.
     """
 
     def __init__(
@@ -53,9 +94,10 @@ class FrontierSampler(FiniteSpaceSampler):
         loads: tuple[int, int] = (1, 100),
         cost: LaunchCost | None = None,
         earlier: Sequence[Observation] = (),
+        parts: Parts = Parts(),
     ) -> None:
         super().__init__(None, configs=configs, seed=seed)
-        self._loads, self._cost, self._earlier = loads, cost, tuple(earlier)
+        self._loads, self._cost, self._earlier, self._parts = loads, cost, tuple(earlier), parts
         self._beliefs: tuple[Prior, Feasibility] | None = None
         self._lock = threading.Lock()
 
@@ -76,20 +118,29 @@ class FrontierSampler(FiniteSpaceSampler):
         trials = [trial for trial in study.get_trials(deepcopy=False) if but is None or trial.number != but.number]
         named = {trial.number: config for trial in trials if (config := config_of(trial)) is not None}
         evidence = read_trials(trials, named, loads=self._loads)
-        prior, feasibility = self._made()
-        return Outlook(
-            prior,
-            feasibility,
-            observations=[*self._earlier, *evidence.observations, *also],
-            starts=evidence.starts,
-            measured=evidence.measured,
-            pending=evidence.pending,
-            loads=self._loads,
-            cost=self._cost,
-        )
+        with _blas().limit(limits=1, user_api="blas"):
+            prior, feasibility = self._made()
+            return Outlook(
+                prior,
+                feasibility,
+                observations=[self._parts.told(item) for item in (*self._earlier, *evidence.observations, *also)],
+                starts=evidence.starts if self._parts.feasibility else [],
+                measured=evidence.measured,
+                pending=evidence.pending,
+                loads=self._loads,
+                cost=self._cost,
+            )
+
+    def expect_cost(self, cost: LaunchCost) -> None:
+        """From now on a launch is expected to cost so much."""
+        self._cost = cost
 
     def skips_throughput(self, study: Study, trial: FrozenTrial, low: Sequence[PhaseResult]) -> bool:
-        """Whether the high concurrency of a running trial need not be measured: no hope, and time to be saved.
+        """Whether the high concurrency of a running trial need not be measured, see `why_skipped`."""
+        return self.why_skipped(study, trial, low) is not None
+
+    def why_skipped(self, study: Study, trial: FrozenTrial, low: Sequence[PhaseResult]) -> str | None:
+        """Why the high concurrency of a running trial need not be measured: no hope, and time to be saved.
 
         Asked between the phases of a launch, when the low concurrency is measured. Hope is the optimistic
         end of the band of the high one, given the measured low one. Baselines are always measured
@@ -99,14 +150,26 @@ class FrontierSampler(FiniteSpaceSampler):
             study: Of the trial.
             trial: Running; its config is in its parameters.
             low: The measured repeats at the low concurrency.
+
+        Returns:
+            One line for people; None where it must be measured.
         """
         config = config_of(trial)
-        if config is None or not config.speculates or list(study.directions) != _OBJECTIVES:
-            return False
+        if not self._parts.gating or list(study.directions) != _OBJECTIVES:
+            return None
+        if config is None or not config.speculates:
+            return None
         outlook = self.outlook(study, but=trial, also=observations_of(config, low))
         if len(outlook.front) < _FRONT_STANDS or config not in outlook.prior.index:
-            return False
-        return outlook.share_of_high_phase(config) >= _WORTH_SKIPPING and not outlook.may_enter(config, _HOPE)
+            return None
+        share = outlook.share_of_high_phase(config)
+        if share < _WORTH_SKIPPING or outlook.may_enter(config, _HOPE):
+            return None
+        forecast, best = outlook.forecast(config), outlook.optimistic_output_tps(config, _HOPE)
+        return (
+            f"C={self._loads[1]} skipped, {share:.0%} of the launch's time: with {forecast.latency_ms[1]:.3g} ms per token at "
+            f"C={self._loads[0]} and at the very best {best:.0f} tok/s it cannot enter the front"
+        )
 
     def _choose(self, study: Study, trial: FrozenTrial, remaining: list[SpecConfig]) -> SpecConfig:
         if list(study.directions) != _OBJECTIVES:
@@ -115,7 +178,7 @@ class FrontierSampler(FiniteSpaceSampler):
         outlook = self.outlook(study, but=trial)
         if not outlook.front and (plain := [config for config in remaining if not config.speculates]):
             return min(plain, key=simplicity)  # nothing can be compared before a baseline is measured
-        chosen = outlook.best(remaining)
+        chosen = outlook.best(remaining, per_second=self._parts.cost)
         study._storage.set_trial_user_attr(trial._trial_id, WHY, outlook.forecast(chosen).why)
         return chosen
 
@@ -123,7 +186,7 @@ class FrontierSampler(FiniteSpaceSampler):
         with self._lock:
             if self._beliefs is None:
                 self._beliefs = (
-                    Prior.of(self._configs, self._loads, seed=self._seed),
+                    Prior.of(self._configs, self._loads, seed=self._seed, physics=self._parts.physics),
                     Feasibility(self._configs, seed=self._seed),
                 )
             return self._beliefs

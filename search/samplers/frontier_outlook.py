@@ -20,8 +20,6 @@ Floats: TypeAlias = NDArray[np.float64]
 _WORSE: Final = 0.10
 """The reference point lies this share beyond the baseline and the worst of the front."""
 _BAND: Final = (0.05, 0.95)
-_CURIOSITY: Final = 1.3
-"""Doubt is taken this much wider when choosing: one step ahead, what a launch teaches would count for nothing."""
 _CAUTION: Final = 2.0
 """Power of the probability to start: a failure costs a launch and brings neither growth nor numbers."""
 
@@ -87,8 +85,8 @@ class Outlook:
     tokens per second, so both axes are log-normal and the expected growth is still exact. (Growth of the
     logarithms' hypervolume pays as much for the last percent at either end of the front as for its
     middle, and needed more launches.) The two objectives of a config are taken as independent given the
-    mixture's component: both draw on one accept length, but the product form needs no sampling, so
-    equal trials give equal choices.
+    mixture's component: both draw on one accept length, but taking that into account (a quadrature over
+    what they share) changed no figure of the race, and neither did widening the doubt to reward learning.
 
     Args:
         prior: Of the space; locked configs may be in it, to be predicted.
@@ -128,8 +126,9 @@ class Outlook:
         self.reference = self._reference(points, in_play)
         seen = points[in_play].reshape(-1, 2)
         self._front = seen[front_of(seen)]
-        self.gains = self._growth(1.0) * self.feasible
-        self._worth = self._growth(_CURIOSITY) * self.feasible**_CAUTION
+        growth = self._growth()
+        self.gains = growth * self.feasible
+        self._worth = growth * self.feasible**_CAUTION
         self.seconds = self.cost.seconds(-points[:, 0], points[:, 1])
 
     @property
@@ -138,14 +137,17 @@ class Outlook:
         points = self._points()[[self.prior.index[config] for config in self._measured]].reshape(-1, 2)
         return tuple(self._measured[place] for place in front_of(points))
 
-    def best(self, candidates: Sequence[SpecConfig]) -> SpecConfig:
-        """The candidate with the most expected gain per expected GPU second; of equals the simpler one."""
-        worth = {config: self.worth(config) for config in candidates}
+    def best(self, candidates: Sequence[SpecConfig], *, per_second: bool = True) -> SpecConfig:
+        """The candidate with the most expected gain, per expected GPU second or at all; of equals the simpler one."""
+        worth = {
+            config: self.worth(config) * (1.0 if per_second else float(self.seconds[self.prior.index[config]]))
+            for config in candidates
+        }
         top = max(worth.values())
         return min((config for config in candidates if worth[config] >= top * (1.0 - 1e-9)), key=simplicity)
 
     def worth(self, config: SpecConfig) -> float:
-        """What choices go by: expected growth per GPU second, doubt and failure weighed as `_CURIOSITY` and `_CAUTION` say."""
+        """What choices go by: expected growth per GPU second, failure weighed as `_CAUTION` says."""
         place = self.prior.index[config]
         return float(self._worth[place] / self.seconds[place])
 
@@ -231,11 +233,11 @@ class Outlook:
         worst = np.vstack(corners).min(axis=0)
         return np.array([worst[0] * (1.0 + _WORSE), worst[1] * (1.0 - _WORSE)])
 
-    def _growth(self, curiosity: float) -> Floats:
-        """Expected growth of the hypervolume by each config if it starts, its doubt widened by a factor."""
+    def _growth(self) -> Floats:
+        """Expected growth of the hypervolume by each config if it starts."""
         total = np.zeros(len(self.prior.configs))
         for weight, mean, sd in self._components():
-            total += weight * expected_improvement_lognormal(self._front, self.reference, mean, sd * curiosity)
+            total += weight * expected_improvement_lognormal(self._front, self.reference, mean, sd)
         return total
 
     def _components(self) -> Iterator[tuple[float, Floats, Floats]]:

@@ -13,7 +13,8 @@ from search.load import OutputCheck
 from search.outcomes import Blame, Evidence, Note, Outcome, Reason
 
 StudyKind: TypeAlias = Literal["measured", "simulated", "replay"]
-Stage: TypeAlias = Literal["baseline", "known", "search", "try"]
+Stage: TypeAlias = Literal["baseline", "known", "search", "confirm", "ladder", "closing", "try"]
+"""In the order of a study; `try` is outside of it. `closing` is the baseline once more, at the end."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
-"""What to launch next: baselines, known configs, proposals of the sampler, and second attempts in between."""
+"""What to launch next: the stages of a study in their order, and second attempts in between."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from optuna.trial import Trial
@@ -11,7 +11,13 @@ from search.config import SpecConfig
 from search.outcomes import Blame, Note, Outcome, Reason
 from search.samplers import SpaceExhausted
 from search.storage import LaunchRecord, Stage
-from search.study.budget import is_static_fault
+from search.study.budget import BudgetSpent, is_static_fault
+from search.study.events import Ending
+from search.study.finale import Choice, to_confirm, to_ladder
+from search.study.host_drift import slots_to_measure_again
+from search.study.judgement import Judgement
+from search.study.prospects import Prospects, Settled
+from search.study.stages import StageBudgets
 from search.study.trials import Trials
 
 _FIXED_STAGES: Mapping[Stage, str] = {
@@ -20,13 +26,20 @@ _FIXED_STAGES: Mapping[Stage, str] = {
 }
 """In order, with why their configs are launched."""
 
+_CHOICES: Mapping[Stage, Callable[[Sequence[LaunchRecord], Judgement], Choice | None]] = {
+    "confirm": to_confirm,
+    "ladder": to_ladder,
+}
+"""The stages after the search that go by what was found, in order."""
+
 
 @dataclass(frozen=True, slots=True)
 class Job:
     """One launch to make.
 
     Attributes:
-        trial: None for the baseline that a further slot is compared by: its config has a trial already.
+        trial: None for launches outside the search: the baseline that a further slot is compared by,
+            confirmation, ladder and closing baselines. Their configs have a trial already.
         slot: The only slot it makes sense on; None for any.
         again: A second attempt.
         spoiled_by: The slot whose host spoiled the first attempt; another one is preferred.
@@ -58,50 +71,77 @@ class Agenda:
     stage, after the next proposal of the search), on another slot while there is one. Every
     config has one second attempt at most; `may_retry` bounds them over the study.
 
+    The search leaves the launches alone that later stages are to have. Those begin when it is
+    over and nothing of it is under way: confirmation and ladder on one slot, so that picks
+    compare, and then the baseline again on each slot that has launched anything since its last.
+    Nothing in them is tried twice.
+
     Attributes:
-        sampler: Its name, for people.
-        check_budget: Called before each job is given out; raises what ends the study.
+        prospects: What the sampler expects.
+        stages: How many launches each stage may use.
+        check_budget: Called before each job is given out, with the launches to leave alone; raises `BudgetSpent`.
         check_baseline: Called when the baseline stage is over; raises when nothing was measured.
         may_retry: Whether the study has second attempts left.
+        launches: Of the study, those under way included.
+        judgement: Of all launches, those of other drivers included.
+        under_way: Stages of the launches that run now.
         unmeasured_slots: Slots that must measure a baseline of their own first.
+        spent: The budget that ended the search.
+        settled: Why the search ended by itself.
     """
 
     trials: Trials
     baselines: Sequence[SpecConfig]
     known: Sequence[SpecConfig]
-    sampler: str
-    check_budget: Callable[[], None]
+    prospects: Prospects
+    stages: StageBudgets
+    check_budget: Callable[[int], None]
     check_baseline: Callable[[], bool]
     may_retry: Callable[[], bool]
+    launches: Callable[[], Sequence[LaunchRecord]]
+    judgement: Callable[[], Judgement]
+    under_way: Callable[[], Collection[Stage]]
     unmeasured_slots: set[int] = field(default_factory=set)
+    spent: Ending | None = None
+    settled: Settled | None = None
     _listed: dict[Stage, list[SpecConfig]] = field(init=False)
     _soon: list[Job] = field(default_factory=list)
     _late: list[_Later] = field(default_factory=list)
     _proposed: int = 0
+    _closed: set[int] = field(default_factory=set)
+    _final: bool = False
 
     def __post_init__(self) -> None:
         self._listed = {"baseline": list(self.baselines), "known": list(self.known)}
+
+    @property
+    def search_is_over(self) -> bool:
+        """Whether later stages have begun, and only they are left."""
+        return self._final
 
     def next(self, slot: int, others: Iterable[int] = ()) -> Job | None:
         """The next job for `slot`, its trial opened; None when there is nothing for it now.
 
         Args:
             slot: An idle one.
-            others: The other slots that may be launched on.
+            others: The slots that may be launched on.
+
+        Raises:
+            BudgetSpent: Not even a later stage may launch any more.
         """
-        if self._soon:
-            self.check_budget()
-            return self._soon.pop(0)
-        if slot in self.unmeasured_slots:
-            self.check_budget()
-            self.unmeasured_slots.discard(slot)
-            return self.own_baseline(slot)
-        for stage, why in _FIXED_STAGES.items():
-            if (job := self._from_list(stage, why) or self._from_late(slot, others, stage=stage)) is not None:
-                return job
-            if stage == "baseline" and not self.check_baseline():
-                return None
-        return self._from_late(slot, others, due=self._proposed) or self._proposal() or self._from_late(slot, others)
+        others = list(others)
+        if not self._final:
+            try:
+                if self.spent is None and (job := self._of_the_search(slot, others)) is not None:
+                    return job
+            except BudgetSpent as spent:
+                self.spent = spent.ending
+            if {"baseline", "known", "search"} & set(self.under_way()):
+                return None  # its end may start the search again
+            if self.spent is None and (self._soon or self._late):
+                return None  # for another slot
+            self._final = True
+        return self._of_the_finale(slot, others)
 
     def own_baseline(self, slot: int) -> Job:
         """The baseline that tells whether a slot is like the others."""
@@ -110,6 +150,8 @@ class Agenda:
     def again(self, job: Job, record: LaunchRecord) -> bool:
         """Plan a second attempt if the launch deserves one and there is one left; else its end stands."""
         if job.again or is_static_fault(record) or record.outcome is Outcome.INTERRUPTED:
+            return False
+        if job.stage in ("confirm", "ladder", "closing"):
             return False
         flake = record.blame is Blame.FLAKE or record.reason is Reason.UNKNOWN
         if not (flake or record.blame is Blame.HOST) or not self.may_retry():
@@ -128,12 +170,69 @@ class Agenda:
         self._late = [later for later in self._late if later.job.slot != slot]
         self.unmeasured_slots.discard(slot)
 
-    def _from_list(self, stage: Stage, why: str) -> Job | None:
+    def _of_the_search(self, slot: int, others: Sequence[int]) -> Job | None:
+        """Baselines, known configs and proposals, within what later stages leave."""
+        if self._soon:
+            self._check(slot, self._soon[0].stage)
+            return self._soon.pop(0)
+        if slot in self.unmeasured_slots:
+            self._check(slot, "baseline")
+            self.unmeasured_slots.discard(slot)
+            return self.own_baseline(slot)
+        for stage, why in _FIXED_STAGES.items():
+            if (job := self._from_list(slot, stage, why) or self._from_late(slot, others, stage=stage)) is not None:
+                return job
+            if stage == "baseline" and not self.check_baseline():
+                return None
+        return (
+            self._from_late(slot, others, due=self._proposed) or self._proposal(slot) or self._from_late(slot, others)
+        )
+
+    def _of_the_finale(self, slot: int, others: Sequence[int]) -> Job | None:
+        """Confirmation and ladder on the first slot that may be used, then what is owed to each."""
+        for stage, choose in _CHOICES.items():
+            if slot != min(others, default=slot) or not self._left(stage):
+                continue
+            judgement = self.judgement()  # first: it looks for what other drivers have launched
+            found = choose(self.launches(), judgement)
+            if found is None:
+                continue
+            config, why = found
+            try:
+                self.check_budget(sum(map(self._left, _later_than(stage))) + self._owed(slot))
+            except BudgetSpent as spent:
+                self.spent = self.spent or spent.ending
+                continue
+            return Job(config, stage, why)
+        owed = slots_to_measure_again(self.launches())
+        if not self.stages.closing or slot not in owed or slot in self._closed:
+            return None
+        self.check_budget(0)
+        self._closed.add(slot)
+        return Job(owed[slot], "closing", f"the baseline of slot {slot} again: has the host drifted?", slot=slot)
+
+    def _check(self, slot: int, stage: Stage) -> None:
+        """Whether one more launch of the search may start on `slot`; a baseline may use up what others wait for."""
+        if stage == "baseline":
+            self.check_budget(0)
+        else:
+            self.check_budget(self._left("confirm") + self._left("ladder") + self._owed(slot))
+
+    def _left(self, stage: Stage) -> int:
+        """Launches that a later stage has not used."""
+        planned = {"confirm": self.stages.confirm, "ladder": self.stages.ladder}[stage]
+        return max(0, planned - sum(launch.stage == stage for launch in self.launches()))
+
+    def _owed(self, slot: int) -> int:
+        """Closing baselines that are due once `slot` has launched one more."""
+        return len(({slot, *slots_to_measure_again(self.launches())}) - self._closed) if self.stages.closing else 0
+
+    def _from_list(self, slot: int, stage: Stage, why: str) -> Job | None:
         while configs := self._listed[stage]:
             if self.trials.is_taken(configs[0]):
                 configs.pop(0)
                 continue
-            self.check_budget()
+            self._check(slot, stage)
             config = configs.pop(0)
             if (asked := self.trials.ask(config, stage=stage)) is not None:
                 return Job(config, stage, why, asked[0])
@@ -149,15 +248,18 @@ class Agenda:
                 continue
             if job.slot not in (None, slot) or (job.slot is None and job.spoiled_by == slot and elsewhere):
                 continue
-            self.check_budget()
+            self._check(slot, job.stage)
             self._late.remove(later)
             return job
         return None
 
-    def _proposal(self) -> Job | None:
+    def _proposal(self, slot: int) -> Job | None:
         if self.trials.nothing_left():
             return None
-        self.check_budget()
+        self._check(slot, "search")
+        self.settled = self.prospects.settled()
+        if self.settled is not None:
+            return None
         try:
             asked = self.trials.ask(None, stage="search")
         except SpaceExhausted:
@@ -165,4 +267,8 @@ class Agenda:
         assert asked is not None, "without a config of its own, an ask goes on until it has one"
         self._proposed += 1
         trial, config = asked
-        return Job(config, "search", f"proposed by {self.sampler}", trial)
+        return Job(config, "search", self.prospects.why(trial), trial)
+
+
+def _later_than(stage: Stage) -> tuple[Stage, ...]:
+    return ("ladder",) if stage == "confirm" else ()

@@ -11,7 +11,7 @@ from search.storage import LaunchRecord
 from search.study.host_drift import gain_words
 from search.study.judgement import Answer, ConfigResult
 from search.study.spec import QuestionSpec, StudySpec
-from search.study.winners import TIE, rate_at
+from search.study.winners import TIE, rates_at
 
 
 def answers(spec: StudySpec, results: Sequence[ConfigResult], launches: Sequence[LaunchRecord]) -> list[Answer]:
@@ -30,7 +30,7 @@ def _answer(
     for other in map(SpecConfig.from_id, question.against):
         gains: list[str] = []
         for load in sorted(question.at):
-            mine, theirs = rate_at(results, config, load), rate_at(results, other, load)
+            mine, theirs = rates_at(results, config, other, load)
             if mine is None or theirs is None:
                 missing |= dict.fromkeys(
                     _why_missing(c, load, launches) for c, r in ((config, mine), (other, theirs)) if r is None

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import takewhile
+from statistics import fmean
 
 from search.errors import BreakerOpen
 from search.outcomes import Outcome, Reason
@@ -27,6 +28,18 @@ def is_static_fault(launch: LaunchRecord) -> bool:
     return launch.stage == "baseline" and launch.reason in STATIC_FAULTS
 
 
+class BudgetSpent(Exception):
+    """Unwinds to where jobs are given out; no error of the user's.
+
+    Attributes:
+        ending: The budget that is spent.
+    """
+
+    def __init__(self, ending: Ending) -> None:
+        super().__init__(ending)
+        self.ending = ending
+
+
 @dataclass(frozen=True, slots=True)
 class Budget:
     """What a study may cost over its whole life, earlier runs and `try` included.
@@ -42,11 +55,18 @@ class Budget:
     hours: float
     retries: int = 10
 
-    def ending(self, launches: Sequence[LaunchRecord]) -> Ending | None:
-        """The budget that is spent, or None. Numbers count other drivers' launches too."""
-        if max((launch.number for launch in launches), default=0) >= self.launches:
+    def ending(self, launches: Sequence[LaunchRecord], *, keep: int = 0) -> Ending | None:
+        """The budget that is spent, or None. Numbers count other drivers' launches too.
+
+        Args:
+            launches: Of the study.
+            keep: Launches that later stages are to have, each as long as the mean so far.
+        """
+        if max((launch.number for launch in launches), default=0) + keep >= self.launches:
             return Ending.LAUNCHES
-        if _spent_s(launches) >= self.hours * 3600:
+        durations = [launch.duration_s for launch in launches if launch.duration_s]
+        kept_s = keep * fmean(durations) / len({launch.slot for launch in launches}) if durations else 0.0
+        if _spent_s(launches) + kept_s >= self.hours * 3600:
             return Ending.HOURS
         return None
 

@@ -15,6 +15,7 @@ class Ending(StrEnum):
     """Why the loop stopped, as its last line says it."""
 
     EXHAUSTED = "every valid config has been launched"
+    SETTLED = "the next launch is not expected to grow the front by more than measuring it again would"
     LAUNCHES = "the launch budget is spent"
     HOURS = "the time budget is spent"
     INTERRUPTED = "interrupted"

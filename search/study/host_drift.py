@@ -13,6 +13,9 @@ from search.study.results import config_results
 from search.study.spec import StudySpec
 from search.study.winners import TIE
 
+_NOT_COMPARED = ("try", "confirm")
+"""Launches with other arguments or other prompts."""
+
 
 @dataclass(frozen=True, slots=True)
 class HostDrift:
@@ -45,7 +48,7 @@ def host_drifts(spec: StudySpec, launches: Sequence[LaunchRecord]) -> list[HostD
     """One per slot and baseline that was measured there more than once, by slot."""
     groups: dict[tuple[int, SpecConfig], list[LaunchRecord]] = {}
     for launch in launches:
-        if launch.outcome is Outcome.MEASURED and launch.stage != "try" and not launch.config.speculates:
+        if launch.outcome is Outcome.MEASURED and launch.stage not in _NOT_COMPARED and not launch.config.speculates:
             groups.setdefault((launch.slot, launch.config), []).append(launch)
     pairs = [(slot, config, mine[0], mine[-1]) for (slot, config), mine in groups.items() if len(mine) > 1]
     found = [_drift(spec, *pair) for pair in sorted(pairs, key=lambda pair: (pair[0], pair[2].number))]
@@ -62,7 +65,7 @@ def slots_to_measure_again(launches: Sequence[LaunchRecord]) -> dict[int, SpecCo
     for launch in launches:
         if launch.stage == "try":
             continue
-        if launch.outcome is Outcome.MEASURED and not launch.config.speculates:
+        if launch.outcome is Outcome.MEASURED and launch.stage != "confirm" and not launch.config.speculates:
             baselines.setdefault(launch.slot, launch.config)
             if launch.config == baselines[launch.slot]:
                 owed.pop(launch.slot, None)

@@ -52,12 +52,16 @@ class ConfigResult:
         throughput: The second objective, tokens per second.
         score: Geometric mean of both speed-ups over the best baseline at each objective.
         launches: Numbers of the launches the values come from.
-        confirmed: Measured on a fresh launch with held-out prompts.
+        confirmed: Measured on a fresh launch with held-out prompts, and the values come from there:
+            having been chosen for them, those of the search are too good by their luck.
         notes: Union over its phases, in the order of the closed list.
         score_doubt: The score with its interval; None without a baseline.
         gains: Rate / rate of the best baseline, so 1.1 is 10% faster, by concurrency; paired by prompt
             where both tell them.
         lossless: How its answers compare with the baseline's, of its last launch that was judged.
+        searched: What the search measured, where `confirmed`. Other prompts make other numbers, so a
+            confirmed config is compared by these with configs that are not.
+        confirmed_loads: Loads of which the value is a confirmed one.
     """
 
     config: SpecConfig
@@ -71,6 +75,8 @@ class ConfigResult:
     score_doubt: Estimate | None = None
     gains: Mapping[int, Estimate] = field(default_factory=dict)
     lossless: tuple[OutputCheck, ...] = ()
+    searched: ConfigResult | None = None
+    confirmed_loads: frozenset[int] = frozenset()
 
     @property
     def extrapolated(self) -> bool:

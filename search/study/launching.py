@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeAlias
 
 from search.cluster.executor import Executor
 from search.config import SpecConfig
@@ -21,8 +22,12 @@ from search.study.gate import LosslessGate, refuse_garbage
 from search.study.interrupts import shielded
 from search.study.results import ordered
 from search.study.spec import StudySpec
+from search.study.stages import ladder_loads
 
 _log = logging.getLogger(__name__)
+
+Gate: TypeAlias = Callable[[int, Sequence[PhaseResult]], Evidence | None]
+"""Of a trial and what was measured at the latency load: why nothing more need be, or None."""
 
 PROBE = Phase(concurrency=1, requests=4, output_tokens=64, staggered=False)
 """Sent right after ready to a server that speculates: some 256 tokens, a few seconds, no warm-up. The
@@ -58,6 +63,7 @@ class _Course:
     gated: bool = False
     interrupted: bool = False
     hopeless: Evidence | None = None
+    skipped: Evidence | None = None
     lossless: tuple[OutputCheck, ...] = ()
 
 
@@ -78,6 +84,8 @@ class Launcher:
         watch_all: Take every watch phase, not only cheap ones: in a replay all are free.
         probe: End the launch right after ready when a short probe shows that the drafts never help.
             For real servers: a recorded or computed boot cannot be spared.
+        gate: Asked on launches of the search, with their trial and its latency phases: why nothing
+            more need be measured, or None. Called from the thread of the launch.
     """
 
     def __init__(
@@ -91,6 +99,7 @@ class Launcher:
         reports: Path,
         watch_all: bool = False,
         probe: bool = False,
+        gate: Gate | None = None,
     ) -> None:
         self._spec = spec
         self._study = study
@@ -100,7 +109,8 @@ class Launcher:
         self._reports = reports
         self._watch_all = watch_all
         self._probe = probe
-        self._gate: LosslessGate | None = None
+        self._gate = gate
+        self._lossless: dict[bool, LosslessGate] = {}
         self._writes = threading.Lock()
         self._loads: dict[str, threading.Lock] = {}
         self._stopped = threading.Event()
@@ -166,7 +176,7 @@ class Launcher:
         try:
             paths.root.mkdir(parents=True, exist_ok=True)
             with self._session(record.asked, slot, paths, course) as session:
-                self._measure(session, record.number, course, self._turn_of(slot))
+                self._measure(session, record, course, self._turn_of(slot))
         except LaunchFailed as error:
             failure = error
             course.leftovers = course.leftovers or tuple(getattr(error, "leftovers", ()))
@@ -234,22 +244,32 @@ class Launcher:
                     course.leftovers = report.leftovers or ("the stop was not clean, and nothing says why",)
             course.interrupted |= shield.pressed
 
-    def _measure(self, session: Session, number: int, course: _Course, turn: threading.Lock) -> None:
-        """Probe; objective phases interleaved, so that a drift of the host meets both; gate; cheap watch phases."""
+    def _measure(self, session: Session, record: LaunchRecord, course: _Course, turn: threading.Lock) -> None:
+        """Probe; objective phases interleaved, so that a drift of the host meets both; gate; cheap watch phases.
+
+        On the ladder, each rung once instead.
+        """
         if self._probe and session.effective.config.speculates and self._is_hopeless(session, course, turn):
+            return
+        if record.stage == "ladder":
+            for concurrency in ladder_loads(self._spec.loads):
+                self._phase(session, record, course, turn, concurrency, 1)
+            self._check_outputs(session.effective.config, course)
             return
         latency, throughput = self._spec.objectives.latency, self._spec.objectives.throughput
         for repeat in range(1, self._spec.measure.repeats + 1):
             for concurrency in (latency, throughput):
-                if concurrency == throughput and course.gated:
+                if concurrency == throughput and (course.gated or self._skips(record, course)):
                     continue
                 try:
-                    self._phase(session, number, course, turn, concurrency, repeat)
+                    self._phase(session, record, course, turn, concurrency, repeat)
                 except NotRecorded:
                     if concurrency == latency:
                         raise
                     course.gated = True
-        self._check_outputs(session.effective.config, course)
+        self._check_outputs(session.effective.config, course, held_out=record.stage == "confirm")
+        if course.skipped:
+            return
         for concurrency in self._spec.loads:
             if concurrency in (latency, throughput):
                 continue
@@ -257,9 +277,22 @@ class Launcher:
                 continue
             for repeat in range(1, self._spec.measure.watch_repeats + 1):
                 try:
-                    self._phase(session, number, course, turn, concurrency, repeat)
+                    self._phase(session, record, course, turn, concurrency, repeat)
                 except NotRecorded:
                     break
+
+    def _skips(self, record: LaunchRecord, course: _Course) -> bool:
+        """Whether the throughput of a proposal need not be measured; asked once, after its first latency phase."""
+        if self._gate is None or record.stage != "search" or record.trial is None:
+            return False
+        if any(phase.concurrency == self._spec.objectives.throughput for phase in course.phases):
+            return False
+        effective = course.effective
+        if effective is not None and effective.config != record.asked:
+            return False  # what runs is not what the belief was asked about
+        course.skipped = self._gate(record.trial, course.phases)
+        course.gated = course.skipped is not None
+        return course.gated
 
     def _is_hopeless(self, session: Session, course: _Course, turn: threading.Lock) -> bool:
         """Whether a short probe shows that the drafts never help; the launch is then over."""
@@ -275,29 +308,31 @@ class Launcher:
         )
         return True
 
-    def _check_outputs(self, config: SpecConfig, course: _Course) -> None:
-        """Compare the answers with the baseline's.
+    def _check_outputs(self, config: SpecConfig, course: _Course, *, held_out: bool = False) -> None:
+        """Compare the answers with the baseline's to the same prompts.
 
         Raises:
             LoadFailed: BAD_OUTPUT, however fast they came.
         """
         if any(result.outputs for result in course.phases):
-            course.lossless = self._losslessness().judge(config, course.phases)
+            course.lossless = self._losslessness(held_out=held_out).judge(config, course.phases)
             refuse_garbage(course.lossless)
 
-    def _losslessness(self) -> LosslessGate:
-        """The study's gate; made when a server first tells tokens, since earlier baselines are read for it."""
+    def _losslessness(self, *, held_out: bool) -> LosslessGate:
+        """The study's gate for these prompts; made when a server first tells tokens, since earlier baselines are read for it."""
         with self._writes:
-            if self._gate is None:
+            if held_out not in self._lossless:
                 objectives = self._spec.objectives
-                self._gate = LosslessGate(self._reports, (objectives.latency, objectives.throughput))
-                self._gate.remember(self._store.launches(self._study))
-            return self._gate
+                gate = LosslessGate(self._reports, (objectives.latency, objectives.throughput))
+                launches = self._store.launches(self._study)
+                gate.remember([launch for launch in launches if (launch.stage == "confirm") is held_out])
+                self._lossless[held_out] = gate
+            return self._lossless[held_out]
 
     def _phase(
         self,
         session: Session,
-        number: int,
+        record: LaunchRecord,
         course: _Course,
         turn: threading.Lock,
         concurrency: int,
@@ -305,12 +340,12 @@ class Launcher:
     ) -> None:
         """Measure and store one repeat."""
         warm = any(result.concurrency == concurrency for result in course.phases)
-        phase = self._spec.measure.phase(concurrency, warm=warm)
+        phase = replace(self._spec.measure.phase(concurrency, warm=warm), held_out=record.stage == "confirm")
         result = self._in_turn(session, phase, repeat, turn)
         with shielded() as shield:
             course.clock.spend(result.warmup_s + (result.duration_s or 0.0))
             with self._writes:
-                self._store.add_phase(self._study, number, result)
+                self._store.add_phase(self._study, record.number, result)
             course.phases.append(result)
         if shield.pressed:
             raise KeyboardInterrupt
@@ -357,7 +392,7 @@ class Launcher:
             config=ran,
             outcome=outcome,
             reason=failure.reason if failure else None,
-            evidence=failure.evidence if failure else course.hopeless,
+            evidence=failure.evidence if failure else course.hopeless or course.skipped,
             notes=ordered(found),
             boot_s=course.boot_s,
             duration_s=duration_s,

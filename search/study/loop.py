@@ -20,6 +20,7 @@ from search.study.budget import Breaker, Budget
 from search.study.events import Ending, Listener
 from search.study.launching import Launcher
 from search.study.owner import heartbeat
+from search.study.prospects import launch_cost, prospects_of
 from search.study.resume import open_study
 from search.study.running import Loop
 from search.study.spec import StudySpec
@@ -78,7 +79,13 @@ def run_study(
     """
     known = _known(spec, space)
     sampler = sampler or spec.sampler
-    finite = make_sampler(sampler, configs=space.configs, seed=spec.seed if seed is None else seed)
+    finite = make_sampler(
+        sampler,
+        configs=space.configs,
+        seed=spec.seed if seed is None else seed,
+        loads=(spec.objectives.latency, spec.objectives.throughput),
+        cost=launch_cost(spec),
+    )
     study = open_study(
         spec,
         name=name,
@@ -90,6 +97,7 @@ def run_study(
         sampler=finite,
         clock=clock,
     )
+    prospects = prospects_of(sampler, finite, study, spec, free=kind == "replay")
     with quiet_optuna(), heartbeat(store):
         loop = Loop(
             spec=spec,
@@ -97,7 +105,7 @@ def run_study(
             kind=kind,
             space=space,
             trials=Trials(study, finite, spec, kind, claim=partial(store.claim, name)),
-            sampler=sampler,
+            prospects=prospects,
             give_up=finite.give_up,
             executor=executor,
             notice=notice,
@@ -111,6 +119,7 @@ def run_study(
                 reports=reports,
                 watch_all=kind == "replay",
                 probe=kind == "measured",
+                gate=prospects.skip,
             ),
             store=store,
             listener=listener,

@@ -56,7 +56,7 @@ def _unequal_workers(launches: Sequence[LaunchRecord]) -> Iterator[str]:
     """One tree on both worker versions accepts alike in a correct server, at each load."""
     trees: dict[tuple[tuple[str, object], ...], dict[SpecConfig, LaunchRecord]] = {}
     for launch in launches:
-        if launch.outcome is Outcome.MEASURED and launch.config.speculates and launch.stage != "try":
+        if launch.outcome is Outcome.MEASURED and launch.config.speculates and launch.stage not in ("try", "confirm"):
             trees.setdefault(_tree(launch.config), {}).setdefault(launch.config, launch)
     for one, other in (pair for first in trees.values() for pair in combinations(first.values(), 2)):
         for load in sorted({phase.concurrency for phase in one.phases}):

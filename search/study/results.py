@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -31,20 +31,63 @@ _SEED = 20240501
 
 
 def config_results(spec: StudySpec, launches: Sequence[LaunchRecord]) -> list[ConfigResult]:
-    """All configs with both objectives measured, best score first; scores are nan without a baseline."""
-    by_config: dict[str, list[LaunchRecord]] = {}
+    """All configs with both objectives measured, best score first; scores are nan without a baseline.
+
+    What was confirmed is reported with the values of its confirming launches, and compared with the
+    baseline on the same prompts if that was confirmed too.
+    """
     barred = set(barred_configs(launches))
+    # A launch tried by hand may carry any arguments: it answers its own question only.
+    kept = [
+        launch
+        for launch in launches
+        if launch.outcome is Outcome.MEASURED and launch.stage != "try" and launch.config not in barred
+    ]
+    results = {result.config: result for result in _pooled(spec, [one for one in kept if one.stage != "confirm"])}
+    results = _all_scored(results, results)
+    fresh = {result.config: result for result in _pooled(spec, [one for one in kept if one.stage == "confirm"])}
+    compared = fresh if any(not config.speculates for config in fresh) else results
+    for config, result in _all_scored(fresh, compared).items():
+        results[config] = _confirmed(result, results.get(config))
+    return sorted(results.values(), key=lambda result: (-_number(result.score), simplicity(result.config)))
+
+
+def _pooled(spec: StudySpec, launches: Sequence[LaunchRecord]) -> Iterator[ConfigResult]:
+    by_config: dict[str, list[LaunchRecord]] = {}
     for launch in launches:
-        # A launch tried by hand may carry any arguments: it answers its own question only.
-        if launch.outcome is Outcome.MEASURED and launch.stage != "try" and launch.config not in barred:
-            by_config.setdefault(launch.config.config_id, []).append(launch)
-    results = [result for group in by_config.values() if (result := _result(spec, group)) is not None]
-    baselines = [result for result in results if not result.config.speculates]
-    if baselines:
-        quickest = min(baselines, key=lambda result: result.latency.value)
-        strongest = max(baselines, key=lambda result: result.throughput.value)
-        results = [_scored(result, baselines, quickest, strongest) for result in results]
-    return sorted(results, key=lambda result: (-_number(result.score), simplicity(result.config)))
+        by_config.setdefault(launch.config.config_id, []).append(launch)
+    for group in by_config.values():
+        if (result := _result(spec, group)) is not None:
+            yield result
+
+
+def _all_scored(
+    results: Mapping[SpecConfig, ConfigResult], among: Mapping[SpecConfig, ConfigResult]
+) -> dict[SpecConfig, ConfigResult]:
+    """With scores and gains over the best baselines of `among`; as they are without one."""
+    baselines = [result for config, result in among.items() if not config.speculates]
+    if not baselines:
+        return dict(results)
+    quickest = min(baselines, key=lambda result: result.latency.value)
+    strongest = max(baselines, key=lambda result: result.throughput.value)
+    return {config: _scored(result, baselines, quickest, strongest) for config, result in results.items()}
+
+
+def _confirmed(fresh: ConfigResult, searched: ConfigResult | None) -> ConfigResult:
+    """The fresh values, and those of the search at loads that were not confirmed."""
+    if searched is None:
+        return replace(fresh, confirmed=True, confirmed_loads=frozenset(fresh.loads))
+    return replace(
+        fresh,
+        loads=dict(sorted({**searched.loads, **fresh.loads}.items())),
+        gains=dict(sorted({**searched.gains, **fresh.gains}.items())),
+        launches=tuple(sorted({*searched.launches, *fresh.launches})),
+        confirmed=True,
+        notes=ordered((*searched.notes, *fresh.notes)),
+        lossless=fresh.lossless or searched.lossless,
+        searched=searched,
+        confirmed_loads=frozenset(fresh.loads),
+    )
 
 
 def barred_configs(launches: Sequence[LaunchRecord]) -> list[SpecConfig]:
@@ -53,7 +96,31 @@ def barred_configs(launches: Sequence[LaunchRecord]) -> list[SpecConfig]:
 
 
 def pareto_front(results: Iterable[ConfigResult]) -> list[ConfigResult]:
-    """Those no other beats on both objectives, lowest latency first."""
+    """Those no other beats on both objectives, lowest latency first.
+
+    Confirmed configs are compared with each other by their confirmed values; a confirmed one with
+    one that is not, by what the search measured of both.
+    """
+    everything = list(results)
+    searched = [result.searched or result for result in everything]
+    before = {result.config for result in _undominated(searched)}
+    confirmed = [result for result in everything if result.confirmed]
+    fresh = {result.config for result in _undominated(confirmed)}
+    others = [result for result in everything if not result.confirmed]
+    front = [
+        result
+        for result in everything
+        if (
+            result.config in fresh
+            and result.config in {one.config for one in _undominated([*others, result.searched or result])}
+            if result.confirmed
+            else result.config in before
+        )
+    ]
+    return sorted(front, key=lambda r: (r.latency.value, -r.throughput.value, simplicity(r.config)))
+
+
+def _undominated(results: Iterable[ConfigResult]) -> list[ConfigResult]:
     front: list[ConfigResult] = []
     best = -math.inf
     for result in sorted(results, key=lambda r: (r.latency.value, -r.throughput.value, simplicity(r.config))):

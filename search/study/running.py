@@ -17,7 +17,7 @@ from search.outcomes import Outcome
 from search.space import Space
 from search.storage import LaunchesSpent, LaunchRecord, Store, StudyKind
 from search.study.agenda import Agenda, Job
-from search.study.budget import Breaker, Budget
+from search.study.budget import Breaker, Budget, BudgetSpent
 from search.study.crew import Crew, Landed, crew_for
 from search.study.events import Ending, Launching, Listener, RunStart
 from search.study.interrupts import shielded
@@ -25,20 +25,14 @@ from search.study.judge import judge
 from search.study.judgement import Judgement
 from search.study.launching import Launched, Launcher
 from search.study.owner import this_process
+from search.study.prospects import Prospects
 from search.study.quarantine import REST_MINUTES, Quarantine
 from search.study.resume import settle
 from search.study.spec import StudySpec
+from search.study.stages import StageBudgets
 from search.study.trials import Trials
 
 _log = logging.getLogger(__name__)
-
-
-class _BudgetSpent(Exception):
-    """Unwinds to where jobs are given out; carries the ending."""
-
-    def __init__(self, ending: Ending) -> None:
-        super().__init__(ending)
-        self.ending = ending
 
 
 @dataclass
@@ -53,7 +47,7 @@ class Loop:
     kind: StudyKind
     space: Space
     trials: Trials
-    sampler: str
+    prospects: Prospects
     give_up: Callable[[SpecConfig], None]
     executor: Executor
     launcher: Launcher
@@ -84,15 +78,23 @@ class Loop:
             self.trials,
             self.space.baselines,
             known,
-            self.sampler,
+            self.prospects,
+            stages=self._stages(known),
             check_budget=self._check_budget,
             check_baseline=self._check_baseline,
             may_retry=lambda: self.budget.may_retry(self._all_launches()),
+            launches=self._all_launches,
+            judgement=self._judgement_of_all,
+            under_way=lambda: {job.stage for job, _ in self._under_way.values()},
             unmeasured_slots=self._unmeasured_slots(),
         )
         self.listener.started(self._start())
         for line in self.executor.notices:
             self.notice(line)
+        if self.kind == "measured" and self.spec.budget.closing and not self.agenda.stages.closing:
+            self.notice(
+                f"the baseline is not measured again at the end: {self.budget.launches} launches leave none for it"
+            )
         try:
             ending = self._work()
             self._close_open_trials()
@@ -119,13 +121,23 @@ class Loop:
         while True:
             self._fill_slots()
             if not self.crew.busy:
-                return self._ending or Ending.EXHAUSTED
+                return self._how_it_ended()
             self._land(self.crew.wait())
+
+    def _how_it_ended(self) -> Ending:
+        """What ended the search, whatever later stages did after it."""
+        ending = self.agenda.spent or self._ending
+        if ending is None and self.agenda.settled is not None:
+            self.notice(str(self.agenda.settled))
+            return Ending.SETTLED
+        return ending or Ending.EXHAUSTED
 
     def _fill_slots(self) -> None:
         """Give every idle slot a job, until a budget is spent or nothing is left to do."""
         usable = self.quarantine.usable()
         if not usable and not self.crew.busy:
+            if self.agenda.search_is_over:
+                return  # what is left is not worth waiting for
             raise BreakerOpen(self._all_rest_text())
         for slot in usable:
             if self._ending or self.crew.interrupted:
@@ -134,7 +146,7 @@ class Loop:
                 continue
             try:
                 job = self._job_for(slot, usable)
-            except _BudgetSpent as spent:
+            except BudgetSpent as spent:
                 self._ending = spent.ending
                 return
             if job is not None:
@@ -143,10 +155,11 @@ class Loop:
     def _job_for(self, slot: Slot, usable: list[Slot]) -> Job | None:
         if self.quarantine.is_on_trial(slot):
             # Not for the sake of a fit slot alone: its launch must leave something to be searched.
-            if self.trials.nothing_left():
+            if self.trials.nothing_left() or self.agenda.search_is_over:
                 return None
             self._check_budget()
             return self.agenda.own_baseline(slot.index)
+        self.prospects.learn(self.launches)
         return self.agenda.next(slot.index, [other.index for other in usable])
 
     def _start_launch(self, slot: Slot, job: Job) -> None:
@@ -182,7 +195,7 @@ class Loop:
         if stop is not None or not self.agenda.again(job, record):
             if job.trial is not None:
                 self._end(job.trial, record)
-            elif record.reason is not None and stop is None and rests is None:
+            elif job.stage == "baseline" and record.reason is not None and stop is None and rests is None:
                 rests = self.quarantine.rest(landed.slot, f"its baseline cannot be measured: {_cause(record)}")
         if stop is not None:
             raise stop
@@ -235,9 +248,9 @@ class Loop:
         """Those that ended and those under way: both cost a start."""
         return [*self.launches, *(record for _, record in self._under_way.values())]
 
-    def _check_budget(self) -> None:
-        if ending := self.budget.ending(self._all_launches()):
-            raise _BudgetSpent(ending)
+    def _check_budget(self, keep: int = 0) -> None:
+        if ending := self.budget.ending(self._all_launches(), keep=keep):
+            raise BudgetSpent(ending)
 
     def _check_baseline(self) -> bool:
         """Whether the search may go on to speculating configs; not while the first baselines are under way."""
@@ -259,6 +272,10 @@ class Loop:
         """While no baseline of this run is measured, one that another driver has measured counts."""
         if any(launch.outcome is Outcome.MEASURED and not launch.config.speculates for launch in self.launches):
             return
+        self._reread()
+
+    def _reread(self) -> None:
+        """Take note of what other drivers have launched."""
         here = {record.number for _, record in self._under_way.values()}
         self.launches = [launch for launch in self.store.launches(self.name) if launch.number not in here]
 
@@ -279,6 +296,20 @@ class Loop:
 
     def _judgement(self) -> Judgement:
         return judge(self.spec, self.launches)
+
+    def _judgement_of_all(self) -> Judgement:
+        self._reread()
+        return self._judgement()
+
+    def _stages(self, known: list[SpecConfig]) -> StageBudgets:
+        return StageBudgets.of(
+            self.spec.budget,
+            kind=self.kind,
+            launches=self.budget.launches,
+            baselines=len(self.space.baselines),
+            known=len(set(known) - set(self.space.baselines)),
+            slots=len(self.executor.slots),
+        )
 
     def _start(self) -> RunStart:
         to_do = self.trials.left()

@@ -17,7 +17,8 @@ def slot_sentences(spec: StudySpec, launches: Sequence[LaunchRecord]) -> list[st
     """One sentence for each slot whose baseline differs from the first slot's beyond doubt."""
     by_slot: dict[int, list[LaunchRecord]] = {}
     for launch in launches:
-        if launch.outcome is Outcome.MEASURED and not launch.config.speculates:
+        # Held-out prompts are no other host.
+        if launch.outcome is Outcome.MEASURED and launch.stage != "confirm" and not launch.config.speculates:
             by_slot.setdefault(launch.slot, []).append(launch)
     if len(by_slot) < 2:
         return []

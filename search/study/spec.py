@@ -254,12 +254,19 @@ class BudgetSpec(_Part):
     """What a study may cost in its whole life. The command line can lower or raise launches and hours.
 
     `retries` bounds second attempts at configs that a host or a flake spoiled, over all configs.
+    `confirm` and `ladder` are launches set apart for these stages; without a number they get a share,
+    0 leaves the stage out. `closing` measures the baseline again at the end. `stop_early` lets the
+    search end when the next launch is not expected to pay.
     """
 
     launches: Count = 40
     hours: Positive = 24
     failures_in_a_row: Count = 3
     retries: Annotated[int, Field(ge=0)] = 10
+    confirm: Annotated[int, Field(ge=0)] | None = None
+    ladder: Annotated[int, Field(ge=0)] | None = None
+    closing: bool = True
+    stop_early: bool = True
 
 
 class QuestionSpec(_Part):
@@ -291,7 +298,7 @@ class StudySpec(_Part):
     questions: dict[Name, QuestionSpec] = {}
     measure: MeasureSpec = MeasureSpec()
     budget: BudgetSpec = BudgetSpec()
-    sampler: Literal["tpe", "nsga2", "random", "grid"] = "tpe"
+    sampler: Literal["frontier", "tpe", "nsga2", "random", "grid"] = "frontier"
     seed: int = 0
     simulation: SimulationSpec = SimulationSpec()
     assumptions: tuple[str, ...] = Field((), strict=False)

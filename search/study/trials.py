@@ -12,6 +12,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 from search.config import SpecConfig
 from search.contracts import PhaseResult
 from search.outcomes import Note, Outcome, Reason
+from search.samplers import EVIDENCE, evidence_of
 from search.samplers.finite import MAY_ASK_AGAIN, FiniteSpaceSampler
 from search.storage import LaunchRecord, StudyKind
 from search.study.budget import is_static_fault
@@ -247,6 +248,9 @@ class Trials:
             "feasible": launch.outcome is Outcome.MEASURED and Note.EFFECTIVE_DIFFERS not in launch.notes,
             "notes": [note.value for note in launch.notes],
         }
+        if launch.outcome in (Outcome.MEASURED, Outcome.GATED):
+            # Not of a failure: what was fast only because its answers were garbage teaches nothing.
+            values[EVIDENCE] = evidence_of(launch.phases)
         if repeats := launch.repeats(low):
             values[f"c{low}_output_tps"] = 1000 / mean_tpot_ms(repeats)
         for concurrency in (low, high):

@@ -44,12 +44,21 @@ def grounded_winners(spec: StudySpec, results: Sequence[ConfigResult]) -> tuple[
     a load where it was fitted to no speculating config, there is nothing better than its word.
     """
     everything = {winner.concurrency: winner for winner in load_winners(spec, results)}
-    fitted = [replace(result, loads=_fitted(result.loads)) for result in results]
+    fitted = [_only_fitted(result) for result in results]
     loads = {load for result in fitted if result.config.speculates for load in result.loads}
     grounded = {winner.concurrency: winner for winner in load_winners(spec, fitted) if winner.concurrency in loads}
     winners = [grounded.get(load, winner) for load, winner in everything.items()]
     beyond = [winner for load, winner in everything.items() if winner.extrapolated and load in grounded]
     return winners, beyond
+
+
+def _only_fitted(result: ConfigResult) -> ConfigResult:
+    searched = result.searched
+    return replace(
+        result,
+        loads=_fitted(result.loads),
+        searched=replace(searched, loads=_fitted(searched.loads)) if searched else None,
+    )
 
 
 def _fitted(loads: Mapping[int, LoadResult]) -> dict[int, LoadResult]:
@@ -60,6 +69,16 @@ def rate_at(results: Sequence[ConfigResult], config: SpecConfig, load: int) -> E
     """The rate of `config` at `load`, or None where it was not measured."""
     found = next((result.loads.get(load) for result in results if result.config == config), None)
     return found.rate if found else None
+
+
+def rates_at(
+    results: Sequence[ConfigResult], one: SpecConfig, other: SpecConfig, load: int
+) -> tuple[Estimate | None, Estimate | None]:
+    """Rates of two configs that may be compared: both confirmed, or both as the search measured them."""
+    pair = [result for result in results if result.config in (one, other)]
+    if not all(load in result.confirmed_loads for result in pair):
+        pair = [result.searched or result for result in pair]
+    return rate_at(pair, one, load), rate_at(pair, other, load)
 
 
 def picks(spec: StudySpec, results: Sequence[ConfigResult], winners: Sequence[LoadWinner]) -> list[Pick]:
@@ -85,6 +104,22 @@ def _best(results: Sequence[ConfigResult]) -> str | None:
 
 
 def _winner(load: int, results: Sequence[ConfigResult]) -> LoadWinner | None:
+    """Of what was confirmed at this load, if that has a baseline and whoever won the search; else of the search.
+
+    What was not confirmed and could not be told from the search's winner is a tie still.
+    """
+    before = _winner_among(load, [result.searched or result for result in results])
+    confirmed = [result for result in results if load in result.confirmed_loads]
+    if before is None or not any(result.config == before.config for result in confirmed):
+        return before
+    after = _winner_among(load, confirmed)
+    if after is None:
+        return before
+    told = {result.config for result in confirmed}
+    return replace(after, tied=(*after.tied, *(config for config in before.tied if config not in told)))
+
+
+def _winner_among(load: int, results: Sequence[ConfigResult]) -> LoadWinner | None:
     synthetic = all_synthetic(results)
     measured: list[tuple[SpecConfig, LoadResult]] = [
         (result.config, result.loads[load]) for result in results if load in result.loads

@@ -72,6 +72,7 @@ class ScriptedEngine:
         launched: Ids of all configs that were launched, in order.
         slots: Index of the slot of each launch, in the same order.
         phases: Concurrency and repeat of all phases that were asked, in order.
+        held_out: Of each of those phases, whether it asked for the held-out prompts.
         probes: Ids of the configs whose launches were probed (a phase as repeat 0), in order.
         open: Sessions that were not closed.
         most_open: The highest `open` has been.
@@ -84,6 +85,7 @@ class ScriptedEngine:
         self.launched: list[str] = []
         self.slots: list[int] = []
         self.phases: list[tuple[int, int]] = []
+        self.held_out: list[bool] = []
         self.probes: list[str] = []
         self.open = 0
         self.most_open = 0
@@ -145,6 +147,7 @@ class ScriptedSession(SelfClosing):
             self._engine.probes.append(self.effective.config.config_id)
         else:
             self._engine.phases.append((phase.concurrency, repeat))
+            self._engine.held_out.append(phase.held_out)
         if self._script.on_phase is not None and repeat > 0:
             self._script.on_phase()
         if self._script.hangs and repeat > 0:

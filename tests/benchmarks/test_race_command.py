@@ -59,6 +59,12 @@ def test_worlds_of_a_half_can_be_written_for_other_tools(tmp_path, capsys):
     assert capsys.readouterr().out == ""
 
 
+def test_fresh_worlds_begin_where_the_looked_at_ones_end(tmp_path):
+    arguments = ["--half", "heldout", "--count", "1", "--skip", "500", "--write-worlds", str(tmp_path / "out")]
+    assert main(arguments) == 0
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["own-1001"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -67,6 +73,7 @@ def test_worlds_of_a_half_can_be_written_for_other_tools(tmp_path, capsys):
         (["--samplers", "finite-gp:gating"], "is written `name=value`, but got 'gating'"),
         (["--write-worlds", "out"], "`--half building`, `--half heldout` or both; name one"),
         (["--seeds", "0"], "`--seeds >= 1` must hold, but got 0"),
+        (["--skip", "-1"], "`--skip >= 0` must hold, but got -1"),
         (["--worlds", "/nowhere"], "there is none in /nowhere"),
     ],
 )

@@ -53,7 +53,7 @@ objectives: {latency: 1, throughput: 8}
 watch: []
 known: ["off"]
 measure: {output_tokens: 48, requests_at_latency: 2, requests_per_worker: 2, repeats: 1, parallel_loads: true}
-budget: {launches: 60, failures_in_a_row: 60, retries: 60}
+budget: {launches: 60, failures_in_a_row: 60, retries: 60, closing: false, confirm: 0, ladder: 0}
 sampler: random
 """
 

@@ -61,7 +61,7 @@ objectives: {latency: 1, throughput: 8}
 watch: []
 known: ["off"]
 measure: {output_tokens: 32, requests_at_latency: 6, requests_per_worker: 4, repeats: 1}
-budget: {launches: 12, failures_in_a_row: 3}
+budget: {launches: 12, failures_in_a_row: 3, closing: false}
 sampler: grid
 """
 

@@ -34,7 +34,7 @@ model: {target: models/target, draft: models/draft, algorithm: STANDALONE, archi
 hardware: {gpus: 1, kind: NVIDIA H200, sm: 90, memory_gib: 139, links: nvlink}
 engine:
   release: 0.5.11
-  env: {PYTHONPATH: "@fake@", FAKE_SGLANG_SPEED: "20"}
+  env: {PYTHONPATH: "@fake@", FAKE_SGLANG_SPEED: "5"}
   server_args: {attention-backend: triton}
   max_running_requests: 64
   boot_ceiling_minutes: 1
@@ -43,7 +43,7 @@ objectives: {latency: 1, throughput: 8}
 watch: [4]
 known: ["off", v2-k1-s2-d3, v1-k2-s2-d7]
 measure: {output_tokens: 32, requests_at_latency: 4, requests_per_worker: 3, repeats: 2}
-budget: {launches: 4}
+budget: {launches: 4, closing: false}
 sampler: grid
 """
 

@@ -49,3 +49,30 @@ def test_odd_rule_is_found_by_two_failures_and_a_start_beside_them():
     assert chance[BY_ID["v2-k1-s3-d4+arf=auto"]] < 0.35
     assert chance[BY_ID["v2-k1-s1-d2"]] > 0.8
     assert chance[BY_ID["v1-k1-s1-d2+arf=auto"]] > 0.6
+
+
+def test_crash_of_trees_cut_to_a_chain_s_tokens_does_not_condemn_other_trees():
+    starts = [
+        Start(SpecConfig("v2", 8, 3, 4), started=False, of_memory=False),
+        Start(SpecConfig("v1", 4, 3, 4, allreduce_fusion="auto"), started=False, of_memory=False),
+        Start(SpecConfig("v1", 8, 5, 16), started=True),
+        Start(SpecConfig("v2", 1, 3, 4), started=True),
+    ]
+    chance = Feasibility(SPACE).probability(starts)
+    assert chance[BY_ID["v1-k8-s3-d4"]] < 0.3
+    assert chance[BY_ID["v2-k4-s3-d4+arf=auto"]] < 0.3
+    assert chance[BY_ID["v2-k4-s5-d8"]] > 0.75
+
+
+def test_failure_without_a_cause_is_laid_to_what_was_likelier_before():
+    big, small = SpecConfig("v2", 8, 5, 64, allreduce_fusion="auto"), SpecConfig("v1", 1, 1, 2)
+    feasibility = Feasibility(SPACE)
+    oom = [Start(SpecConfig("v2", 8, 5, 32), started=False, of_memory=True)]
+    silent = feasibility.probability([*oom, Start(big, started=False)])
+    told = feasibility.probability([*oom, Start(big, started=False, of_memory=True)])
+    assert abs(silent[BY_ID[small.config_id]] - told[BY_ID[small.config_id]]) < 0.05
+    assert silent[BY_ID["v2-k4-s5-d64+arf=auto"]] < 0.25
+
+
+def test_space_of_the_baseline_alone_has_no_rules():
+    assert Feasibility([SpecConfig("off")]).probability([])[0] > 0.9

@@ -6,7 +6,8 @@ from optuna.trial import TrialState
 
 from search.config import SpecConfig
 from search.contracts import PhaseResult
-from search.samplers import WHY, FrontierSampler, LaunchCost, SpaceExhausted, make_sampler
+from search.model import Observation
+from search.samplers import WHY, FrontierSampler, LaunchCost, Parts, SpaceExhausted, make_sampler
 from search.samplers.finite import MAY_ASK_AGAIN
 from search.storage import quiet_optuna
 from search.testing.invented import invented
@@ -197,3 +198,35 @@ def test_baseline_is_never_cut_short():
     frozen = study.get_trials(deepcopy=False)[trial.number]
     assert config == SpecConfig("off")
     assert not study.sampler.skips_throughput(study, frozen, low_phase(config, 1e4))
+
+
+def test_without_the_part_gating_nothing_is_cut_short():
+    study = new_study(FrontierSampler(configs=TABLE.configs, seed=0, parts=Parts(gating=False)))
+    study.sampler._cost = LaunchCost(boot_s=20.0)
+    run(study, 6)
+    trial, config = ask(study)
+    frozen = study.get_trials(deepcopy=False)[trial.number]
+    assert not study.sampler.skips_throughput(study, frozen, low_phase(config, 1e4))
+
+
+def test_without_the_part_feasibility_failures_teach_nothing():
+    study = new_study(FrontierSampler(configs=TABLE.configs, seed=0, parts=Parts(feasibility=False)))
+    run(study, 2)
+    before = study.sampler.outlook(study).feasible
+    trial, config = ask(study)
+    tell(study, trial, config, fails=True)
+    assert list(study.sampler.outlook(study).feasible) == list(before)
+
+
+def test_without_physics_the_belief_starts_flat_and_still_asks_every_config_once():
+    space = TABLE.configs[:9]
+    study = new_study(FrontierSampler(configs=space, seed=0, parts=Parts(physics=False)))
+    assert sorted(run(study, 9), key=str) == sorted(space, key=str)
+
+
+def test_parts_that_are_off_hide_what_they_would_have_told():
+    seen = Observation(SpecConfig("v2", 1, 2, 3), 1, 5.0, accept_length=2.1, histogram=(20.0, 30.0, 50.0))
+    assert Parts().told(seen) == seen
+    assert Parts(histograms=False).told(seen).histogram == ()
+    assert Parts(histograms=False).told(seen).accept_length == 2.1
+    assert Parts(split=False).told(seen).accept_length is None

@@ -40,7 +40,7 @@ space:
 objectives: {latency: 1, throughput: 100}
 watch: [30]
 known: [v2-k1-s2-d3]
-budget: {launches: 40, hours: 100, failures_in_a_row: 3}
+budget: {launches: 40, hours: 100, failures_in_a_row: 3, closing: false, confirm: 0, ladder: 0}
 sampler: random
 """
 

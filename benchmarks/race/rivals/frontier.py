@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from importlib import import_module
 from importlib.util import find_spec
-from inspect import signature
+from statistics import fmean
 from typing import Any
 
 from benchmarks.race.rivals.optuna_side import OptunaEntrant
@@ -22,29 +23,46 @@ def missing() -> str:
 
 
 class FrontierEntrant(OptunaEntrant):
-    """`FrontierSampler` over the table's configs and loads; it gates when it has a `skips_throughput`.
+    """`FrontierSampler` over the table's configs and loads; what launches cost it learns from them, as in a study.
 
     Args:
         table: Names configs and loads.
         seed: Of the sampler.
-        options: Further arguments of its constructor.
+        options: Parts of it to turn off, such as `gating=no`; see `Parts`.
 
     Raises:
-        UsageError: The constructor has no such argument.
+        UsageError: It has no such part.
     """
 
     def __init__(self, table: Table, *, seed: int, **options: Any) -> None:
-        make = import_module(HOME).FrontierSampler
-        known = set(signature(make).parameters) - {"configs", "seed", "loads"}
+        home = import_module(HOME)
+        known = {part.name for part in fields(home.Parts)}
         if unknown := sorted(options.keys() - known):
             raise UsageError(f"`frontier` takes {', '.join(sorted(known))}, but got {', '.join(unknown)}.")
+        parts = home.Parts(**{name: bool(value) for name, value in options.items()})
         loads = (table.spec.objectives.latency, table.spec.objectives.throughput)
-        sampler = make(configs=table.space.configs, seed=seed, loads=loads, **options)
-        super().__init__(table, sampler, gate=sampler if hasattr(sampler, "skips_throughput") else None)
-        self._module = import_module("search.samplers.frontier_evidence")
+        self._sampler = home.FrontierSampler(configs=table.space.configs, seed=seed, loads=loads, parts=parts)
+        super().__init__(table, self._sampler, gate=self._sampler)
+        self._evidence = import_module("search.samplers.frontier_evidence")
+        self._make_cost = import_module("search.samplers").LaunchCost
+        self._boots: list[float] = []
+        self._tokens: tuple[float, float] | None = None
 
     def tell(self, launch: LaunchRecord) -> None:
         """See `Entrant`; repeats and histograms go along, as the two values alone lack them."""
         assert self._open is not None
-        self._open.set_user_attr(self._module.EVIDENCE, self._module.evidence_of(launch.phases))
+        self._open.set_user_attr(self._evidence.EVIDENCE, self._evidence.evidence_of(launch.phases))
         super().tell(launch)
+        if launch.boot_s:
+            self._boots.append(launch.boot_s)
+        loads = list(dict.fromkeys(phase.concurrency for phase in launch.phases))
+        if self._tokens is None and len(loads) == 2:
+            low, high = (
+                sum(
+                    (phase.duration_s or 0.0) * phase.output_tps for phase in launch.phases if phase.concurrency == load
+                )
+                for load in loads
+            )
+            self._tokens = low, high
+        if self._boots and self._tokens:
+            self._sampler.expect_cost(self._make_cost(fmean(self._boots), *self._tokens))

@@ -80,7 +80,7 @@ RIVALS: Mapping[str, Rival] = {
     "oracle": Rival(lambda table, seed, options: Oracle(table), "greedy, knows the truth: the floor", seeded=False),  # noqa: ARG005
     "frontier": Rival(
         lambda table, seed, options: frontier.FrontierEntrant(table, seed=seed, **options),
-        "the product's own sampler; options go to its constructor",
+        "the product's own sampler; options turn off parts of it: `gating=no`",
         open_options=True,
         missing=frontier.missing,
     ),
