@@ -34,11 +34,11 @@ def result_json(content: ReportContent, folder: Path, ending: Ending | None = No
 
 
 def _front(content: ReportContent) -> list[str]:
-    headers = ["config", *(f"c{load} tok/s" for load in content.loads), "score"]
+    headers = ["config", *(f"c{load} tok/s" for load in content.columns), "score"]
     rows = []
     for result in content.judgement.front:
         cells = [result.config.config_id]
-        for load in content.loads:
+        for load in content.columns:
             at, gain = result.loads.get(load), content.gain(result, load)
             told = f" ({percent(gain)})" if gain is not None and content.is_compared(result.config, load) else ""
             cells.append(number(at.rate.value if at else None) + told)

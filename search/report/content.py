@@ -67,6 +67,16 @@ class ReportContent:
         return tuple(sorted(seen | set(self.spec.loads)))
 
     @property
+    def columns(self) -> tuple[int, ...]:
+        """The concurrencies worth a column in a table of configs: the study's, and others that half of them have.
+
+        A ladder measures a few configs at many loads; those stand in the winners' table and the figure.
+        """
+        results = self.judgement.results
+        often = {load for load in self.loads if 2 * sum(load in r.loads for r in results) >= max(1, len(results))}
+        return tuple(load for load in self.loads if load in often or load in self.spec.loads)
+
+    @property
     def knobs(self) -> tuple[str, ...]:
         """Columns for knobs: the core ones, then those the study opens or any config carries."""
         carried = {name for launch in self.launches for name, _ in launch.config.extra}

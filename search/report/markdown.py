@@ -67,11 +67,11 @@ def summary(content: ReportContent) -> str:
 
 def front_table(content: ReportContent, results: Iterable[ConfigResult]) -> str:
     """Configs with their rate and gain at every load, as a Markdown table."""
-    headers = ["config", *(f"C={load} tok/s" for load in content.loads), "score", "outputs"]
+    headers = ["config", *(f"C={load} tok/s" for load in content.columns), "score", "outputs"]
     rows = []
     for result in results:
         cells = [result.config.config_id]
-        for load in content.loads:
+        for load in content.columns:
             at, gain = result.loads.get(load), content.gain(result, load)
             told = (
                 f" ({percent(gain)}{gain_bounds(result.gains.get(load))})"

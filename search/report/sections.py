@@ -65,7 +65,7 @@ def answers(content: ReportContent) -> str:
     headers = ["load", "winner", "tok/s", "gain", "best baseline", "gain at equal fusion", "remarks", "ties with"]
     told = [place for place in range(len(headers)) if any(row[place] for row in rows)]
     cells = [[row[place] for place in told] for row in rows]
-    wide = {place for place, column in enumerate(told) if headers[column] == "ties with"}
+    wide = {place for place, column in enumerate(told) if headers[column] in ("remarks", "ties with")}
     table = table_of([headers[place] for place in told], cells, numeric={2, 3}, wide=wide)
     return f'<section><ul class="answers">{said}</ul>{table}</section>'
 
@@ -136,7 +136,7 @@ def configs(content: ReportContent) -> str:
         return ""
     low, high = content.latency_load, content.throughput_load
     head = [sortable("config"), sortable(f"C={low} ms/token", numeric=True, low_is_good=True)]
-    head += [sortable(f"C={load} tok/s", numeric=True) for load in content.loads]
+    head += [sortable(f"C={load} tok/s", numeric=True) for load in content.columns]
     head += [sortable(name, numeric=True) for name in (f"accept C={low}", f"accept C={high}", "score", "launches")]
     head.append("<th>notes</th>")
     front = {result.config for result in content.judgement.front}
@@ -156,7 +156,7 @@ def _config_row(content: ReportContent, result: ConfigResult, *, on_front: bool)
     config_id = result.config.config_id
     cells = [f'<td data-v="{escape(config_id)}"><code>{escape(config_id)}</code></td>']
     cells.append(number_cell(result.latency.value, beside=doubt_span(bounds(result.latency))))
-    for load in content.loads:
+    for load in content.columns:
         at = result.loads.get(load)
         cells.append(
             number_cell(
