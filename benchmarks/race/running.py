@@ -6,7 +6,7 @@ import multiprocessing
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from random import Random
 
@@ -66,12 +66,23 @@ def run_tasks(todo: Sequence[Task], *, jobs: int, tell: Callable[[int, Score], N
         tell: Called with the number of races done and the last score.
     """
     scores: list[Score] = []
-    for name in ONE_THREAD:
-        os.environ.setdefault(name, "1")
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, mp_context=context) if jobs > 1 else nullcontext() as pool:
+    with _one_thread_each(), ProcessPoolExecutor(jobs, mp_context=context) if jobs > 1 else nullcontext() as pool:
         found: Iterator[Score] = map(run_task, todo) if pool is None else pool.map(run_task, todo, chunksize=4)
         for done in found:
             scores.append(done)
             tell(len(scores), done)
     return scores
+
+
+@contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """For the processes that are started inside: libraries read these variables when they are loaded."""
+    before = {name: os.environ.get(name) for name in ONE_THREAD}
+    os.environ.update({name: value or "1" for name, value in before.items()})
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]

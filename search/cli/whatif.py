@@ -47,14 +47,13 @@ def whatif(
     if study is None and recording is None:
         raise UsageError("`--study` names the study to ask about, such as `--study kimi-k25`.")
     import json
-    import os
 
-    # Before numpy is loaded: matrices this small are slower on many threads, tenfold on a busy host.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", os.environ.get("OMP_NUM_THREADS", "1"))
     from search.cli.whatif_evidence import ask
+    from search.model.blas import one_blas_thread
 
     options = RunOptions(here=Path.cwd(), study=study, storage=storage, seed=seed, model=model, draft=draft)
-    answer = ask(options, config, recording)
+    with one_blas_thread():
+        answer = ask(options, config, recording)
     if as_json:
         say(json.dumps(answer.to_json(), indent=1, allow_nan=False))
         return

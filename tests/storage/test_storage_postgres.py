@@ -97,8 +97,13 @@ def test_two_drivers_one_killed_half_way_account_for_every_launch_once(server, t
     assert numbers == list(range(1, len(launches) + 1)) and owners == {}
     assert LAUNCHES <= len(launches) <= LAUNCHES + 1
     assert all(launch.outcome is not None for launch in launches)
-    finished = Counter(launch.asked for launch in launches if launch.outcome is not Outcome.INTERRUPTED)
-    assert set(finished.values()) == {1}
+    ended = [launch for launch in launches if launch.outcome is not Outcome.INTERRUPTED]
+    searched = Counter(launch.asked for launch in ended if launch.trial is not None)
+    assert set(searched.values()) == {1}
+    again = [launch for launch in ended if launch.trial is None]
+    assert {launch.stage for launch in again} <= {"confirm", "ladder"}
+    assert {launch.asked for launch in again} <= set(searched)
+    assert max(Counter((launch.stage, launch.asked) for launch in again).values(), default=1) == 1
     storage = optuna_storage(server.url)
     with quiet_optuna():
         trials = optuna.load_study(study_name=name, storage=storage).trials
@@ -106,4 +111,4 @@ def test_two_drivers_one_killed_half_way_account_for_every_launch_once(server, t
     storage.engine.dispose()
     assert all(trial.state.is_finished() for trial in trials)
     complete = {trial.number for trial in trials if trial.state.name in ("COMPLETE", "PRUNED")}
-    assert complete == {launch.trial for launch in launches if launch.outcome is not Outcome.INTERRUPTED}
+    assert complete == {launch.trial for launch in ended if launch.trial is not None}
