@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cache
 
 import numpy as np
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial
-from threadpoolctl import ThreadpoolController
 
 from search.config import SpecConfig, simplicity
 from search.contracts import PhaseResult
 from search.model import Feasibility, Observation, Prior
+from search.model.blas import one_blas_thread
 from search.samplers.finite import FiniteSpaceSampler
 from search.samplers.frontier_evidence import config_of, observations_of, read_trials
 from search.samplers.frontier_outlook import LaunchCost, Outlook
@@ -29,43 +27,6 @@ _WORTH_SKIPPING = 0.1
 _HOPE = 0.001
 """Chance of an end better than the bound that a gate takes."""
 _OBJECTIVES = [StudyDirection.MINIMIZE, StudyDirection.MAXIMIZE]
-
-
-@cache
-def _blas() -> ThreadpoolController:
-    """The linear algebra libraries of this process.
-
-    The belief's matrices are of some hundred rows. On more than one thread those gain little on an idle
-    host, and on a busy one the threads wait for each other: six times the processor time was seen.
-    """
-    return ThreadpoolController()
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """What the sampler is made of. Each part is turned off by the ablation of the race, to show what it pays.
-
-    Attributes:
-        physics: Mechanisms behind the belief; without, planes over the raw knobs.
-        histograms: What a deep chain tells of the shorter ones.
-        split: Accept length and cycle time apart; without, time per token alone (and no histograms).
-        feasibility: Learns from failures; without, everything is as likely to start.
-        gating: Launches without hope skip the high concurrency.
-        cost: Gain per GPU second; without, gain.
-    """
-
-    physics: bool = True
-    histograms: bool = True
-    split: bool = True
-    feasibility: bool = True
-    gating: bool = True
-    cost: bool = True
-
-    def told(self, observation: Observation) -> Observation:
-        """What the belief is given of an observation."""
-        if not self.split:
-            return replace(observation, accept_length=None, histogram=())
-        return observation if self.histograms else replace(observation, histogram=())
 
 
 class FrontierSampler(FiniteSpaceSampler):
@@ -118,7 +79,7 @@ class FrontierSampler(FiniteSpaceSampler):
         trials = [trial for trial in study.get_trials(deepcopy=False) if but is None or trial.number != but.number]
         named = {trial.number: config for trial in trials if (config := config_of(trial)) is not None}
         evidence = read_trials(trials, named, loads=self._loads)
-        with _blas().limit(limits=1, user_api="blas"):
+        with one_blas_thread():
             prior, feasibility = self._made()
             return Outlook(
                 prior,

@@ -86,7 +86,7 @@ class Outlook:
     logarithms' hypervolume pays as much for the last percent at either end of the front as for its
     middle, and needed more launches.) The two objectives of a config are taken as independent given the
     mixture's component: both draw on one accept length, but taking that into account (a quadrature over
-    what they share) changed no figure of the race, and neither did widening the doubt to reward learning.
+    what they share) changed no figure of the race. Widening the doubt, to reward learning, needed more launches.
 
     Args:
         prior: Of the space; locked configs may be in it, to be predicted.
