@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from optuna.study import Study, StudyDirection
@@ -27,6 +28,33 @@ _WORTH_SKIPPING = 0.1
 _HOPE = 0.001
 """Chance of an end better than the bound that a gate takes."""
 _OBJECTIVES = [StudyDirection.MINIMIZE, StudyDirection.MAXIMIZE]
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the sampler is made of. Each part is turned off by the ablation of the race, to show what it pays.
+
+    Attributes:
+        physics: Mechanisms behind the belief; without, planes over the raw knobs.
+        histograms: What a deep chain tells of the shorter ones.
+        split: Accept length and cycle time apart; without, time per token alone (and no histograms).
+        feasibility: Learns from failures; without, everything is as likely to start.
+        gating: Launches without hope skip the high concurrency.
+        cost: Gain per GPU second; without, gain.
+    """
+
+    physics: bool = True
+    histograms: bool = True
+    split: bool = True
+    feasibility: bool = True
+    gating: bool = True
+    cost: bool = True
+
+    def told(self, observation: Observation) -> Observation:
+        """What the belief is given of an observation."""
+        if not self.split:
+            return replace(observation, accept_length=None, histogram=())
+        return observation if self.histograms else replace(observation, histogram=())
 
 
 class FrontierSampler(FiniteSpaceSampler):
