@@ -105,9 +105,10 @@ def stop_relics(
     left = [relic for relic in relics if send(relic, signal.SIGKILL if relic.guards else signal.SIGTERM)]
     for number, limit_s in ((None, grace_s), (signal.SIGKILL, kill_s)):
         if number is not None:
-            left = [relic for relic in left if send(relic, number)]
+            for relic in left:
+                send(relic, number)
         end = monotonic() + limit_s
-        while (left := [relic for relic in left if same(relic)]) and monotonic() < end:
+        while (left := [relic for relic in left if lives(relic)]) and monotonic() < end:
             sleep(_POLL_S)
     return tuple(left)
 
@@ -166,11 +167,21 @@ def send(relic: Relic, number: signal.Signals) -> bool:
     return True
 
 
-def same(relic: Relic) -> bool:
-    """Whether the process lives, and is the one that was found: same start, same tag."""
+def lives(relic: Relic) -> bool:
+    """Whether the process that was found is still there.
+
+    Its environment does not count: an ending process loses it first, and its files and its GPU's
+    memory after that.
+    """
     pid = relic.process.pid
     now = process_table({pid}).get(pid)
-    if now is None or not now.alive or now.started != relic.process.started:
+    return now is not None and now.alive and now.started == relic.process.started
+
+
+def same(relic: Relic) -> bool:
+    """Whether the process lives, and may be signalled as the one that was found: same start, same tag."""
+    pid = relic.process.pid
+    if not lives(relic):
         return False
     if relic.guards:
         return variable_of(pid, GUARDIAN_TAG).partition(" ")[0] == relic.tag

@@ -73,6 +73,17 @@ def test_launch_with_a_living_guardian_is_left_alone_unless_asked(start):
     assert not alive(server.pid)
 
 
+def test_process_that_has_lost_its_environment_still_counts_while_it_lives(start, monkeypatch):
+    """An ending process loses it before its files and its GPU's memory."""
+    server = start(DEAF, launch="t1")
+    (relic,) = find_relics()
+    told = iter(["t1"])
+    with monkeypatch.context() as lost:
+        lost.setattr(reaper, "variable_of", lambda pid, name: next(told, ""))
+        assert stop_relics([relic], grace_s=0.2, kill_s=0.2) == (relic,)
+    assert alive(server.pid)
+
+
 def test_stopped_guardian_counts_while_its_supervisor_lives(start):
     start(SLEEP, launch="t1")
     guardian = start(SLEEP, guards=f"t1 {os.getpid()}")
