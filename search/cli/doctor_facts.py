@@ -19,7 +19,9 @@ from search.server.hardware import HostHardware, probe_hardware
 from search.server.hardware_system import clock_kept, ephemeral_from
 from search.study.doctor import DoctorFacts
 from search.study.doctor_checkpoint import Checkpoint, read_checkpoint
+from search.study.doctor_findings import Finding, Level
 from search.study.doctor_host import MachineFacts
+from search.study.doctor_models import check_draft
 from search.study.spec import StudySpec
 
 
@@ -86,6 +88,19 @@ def _environment(spec: StudySpec, env: Mapping[str, str]) -> dict[str, str]:
         return probe_environment(spec.engine.python, env, spec.model.target, spec.model.draft)
     except HostUnfit:  # what is installed answers for itself in the checks that follow
         return {}
+
+
+def draft_doubts(spec: StudySpec) -> tuple[Finding, ...]:
+    """What is doubtful or wrong about the draft, where its files are on this disk; for `plan`.
+
+    A draft of another algorithm starts and runs, with an accept length of 1.00 (sglang#21272).
+    """
+    env = {**os.environ, **spec.engine.env}
+    draft = _checkpoint(spec.model.draft, env) if spec.model.draft else None
+    if draft is None:
+        return ()
+    target = _checkpoint(spec.model.target, env)
+    return tuple(finding for finding in check_draft(spec, target, draft) if finding.level is not Level.OK)
 
 
 def _checkpoint(model: str, env: Mapping[str, str]) -> Checkpoint | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -36,12 +37,16 @@ def plan(
     import json
 
     from search.cli.assemble import read_spec
+    from search.cli.doctor_facts import draft_doubts
     from search.cli.planning import plan_of
 
     spec = read_spec(RunOptions(here=Path.cwd(), study=study, model=model, draft=draft))
     made = plan_of(spec, launches=launches or spec.budget.launches)
+    doubts = draft_doubts(spec)
     if as_json:
-        say(json.dumps(made.to_json(), indent=1))
+        say(json.dumps(made.to_json() | {"draft": [asdict(doubt) for doubt in doubts]}, indent=1))
         return
     for line in made.lines(listed=listed):
         say(line)
+    for doubt in doubts:
+        say(f"{doubt.level}: {doubt.check}: {doubt.says}; {doubt.way_out}")

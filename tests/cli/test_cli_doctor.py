@@ -358,3 +358,18 @@ def test_plan_of_kimi_k25_is_what_the_real_release_resolves(here, release):
     said = [finding for finding in json.loads(done.stdout)["findings"] if finding["check"] == "arguments"]
     assert [finding["level"] for finding in said] == ["ok"]
     assert int(said[0]["says"].split(" takes ")[1].split()[0]) > 150
+
+
+def test_plan_warns_of_a_draft_that_is_made_for_another_algorithm(tmp_path):
+    """It starts and runs, with an accept length of 1.00 (sglang#21272)."""
+    write_weights(tmp_path / "target", TARGET)
+    write_weights(tmp_path / "draft", DRAFT)
+    for algorithm, warned in (("EAGLE", True), ("EAGLE3", False)):
+        text = STUDY.replace("/models/", f"{tmp_path}/").replace("EAGLE3", algorithm)
+        (tmp_path / "lab.yaml").write_text(text)
+        told = CliRunner().invoke(app, ["plan", "--study", str(tmp_path / "lab.yaml")])
+        assert told.exit_code == 0, told.output
+        line = "error: draft: LlamaForCausalLMEagle3 is made for EAGLE3, but the study says EAGLE;"
+        assert (line in told.output) == warned
+        as_json = CliRunner().invoke(app, ["plan", "--study", str(tmp_path / "lab.yaml"), "--json"])
+        assert bool(json.loads(as_json.stdout)["draft"]) == warned
