@@ -1,5 +1,6 @@
 """Ready means an own token; everything else ends the wait for the right reason."""
 
+import socket
 import threading
 from pathlib import Path
 
@@ -8,6 +9,7 @@ from server_helpers import PORTS, FakeOs
 
 from search.errors import Interrupted
 from search.server import Answer, BootLimits, NotReady, Progress, ServerCommand, Supervisor, Unready, wait_ready
+from search.server.http import read_server_info
 from search.server.readiness import StallWatch
 
 LIMITS = BootLimits(stall_s=10.0, ceiling_s=60.0)
@@ -133,3 +135,14 @@ def test_abort_ends_the_wait():
     with pytest.raises(Interrupted):
         wait(fake, aborted=lambda: fake.now > 3)
     assert fake.waited_s < 4
+
+
+def test_silent_server_is_asked_what_it_runs_once():
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(5)
+        with pytest.raises(OSError, match=r"^/server_info: TimeoutError: timed out$"):
+            read_server_info(f"http://127.0.0.1:{silent.getsockname()[1]}", timeout_s=0.2)
+        silent.accept()[0].close()
+        silent.settimeout(0.05)
+        with pytest.raises(TimeoutError):
+            silent.accept()
