@@ -14,9 +14,6 @@ from search.space import Space, SpaceSummary
 from search.study.spec import StudySpec
 from search.study.stages import StageBudgets
 
-WARMUP_ROUNDS = 2
-"""Rounds of warm-up until two agree, when nothing drifts."""
-
 
 @dataclass(frozen=True, slots=True)
 class FirstLaunch:
@@ -130,20 +127,16 @@ def plan_of(spec: StudySpec, *, launches: int) -> Plan:
 
 def expected_launch_s(spec: StudySpec, model: CostModel, config: SpecConfig) -> float:
     """Start, every phase with its warm-up, and stop, by the cost model."""
-    objectives = (spec.objectives.latency, spec.objectives.throughput)
     total = model.boot_s + model.stop_s
     for load in spec.loads:
-        phase = spec.measure.phase(load, warm=False)
         expected = predict(
             model,
             config,
             load,
-            output_tokens=phase.output_tokens,
+            output_tokens=spec.measure.output_tokens,
             running_limit=spec.engine.max_running_requests,
         )
-        repeats = spec.measure.repeats if load in objectives else spec.measure.watch_repeats
-        requests = repeats * phase.requests + WARMUP_ROUNDS * phase.warmup_requests
-        total += requests * phase.output_tokens / expected.output_tps
+        total += spec.tokens_at(load) / expected.output_tps
     return total
 
 

@@ -17,9 +17,6 @@ from search.samplers import WHY, FiniteSpaceSampler, FrontierSampler, LaunchCost
 from search.storage import LaunchRecord
 from search.study.spec import StudySpec
 
-_WARMUP_ROUNDS = 2
-"""Rounds of warm-up until two agree, when nothing drifts."""
-
 
 @dataclass(frozen=True, slots=True)
 class Settled:
@@ -148,12 +145,6 @@ def launch_cost(spec: StudySpec, launches: Sequence[LaunchRecord] = ()) -> Launc
     model = load_physics(spec.simulation.physics).model
     return LaunchCost(
         boot_s=(fmean(boots) if boots else model.boot_s) + model.stop_s,
-        latency_tokens=_tokens(spec, spec.objectives.latency),
-        throughput_tokens=_tokens(spec, spec.objectives.throughput),
+        latency_tokens=spec.tokens_at(spec.objectives.latency),
+        throughput_tokens=spec.tokens_at(spec.objectives.throughput),
     )
-
-
-def _tokens(spec: StudySpec, load: int) -> float:
-    phase = spec.measure.phase(load, warm=False)
-    requests = spec.measure.repeats * phase.requests + _WARMUP_ROUNDS * phase.warmup_requests
-    return float(requests * phase.output_tokens)

@@ -75,6 +75,10 @@ Positive = Annotated[float, Field(gt=0)]
 Count = Annotated[int, Field(ge=1)]
 
 
+_WARMUP_ROUNDS = 2
+"""Until two rounds agree."""
+
+
 class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -220,8 +224,9 @@ class MeasureSpec(_Part):
     """How phases are measured; part of what makes two measurements comparable.
 
     `requests_at_latency` is a floor at low loads, where prompts are what makes one run differ from
-    another; above it each worker gets `requests_per_worker` requests. `parallel_loads` lets the servers of one host be measured at the same time; without it they
-    take turns, because they share processors, memory and links.
+    another; above it each worker gets `requests_per_worker` requests. `parallel_loads` lets the
+    servers of one host be measured at the same time; without it they take turns, because they share
+    processors, memory and links.
     """
 
     output_tokens: Annotated[int, Field(ge=16)] = 256
@@ -320,6 +325,13 @@ class StudySpec(_Part):
     def loads(self) -> tuple[int, ...]:
         """All concurrencies that are measured, ascending."""
         return tuple(sorted({self.objectives.latency, self.objectives.throughput, *self.watch}))
+
+    def tokens_at(self, load: int) -> int:
+        """Output tokens that one launch measures at a load, warm-up included: two rounds, if nothing drifts."""
+        phase = self.measure.phase(load, warm=False)
+        objective = load in (self.objectives.latency, self.objectives.throughput)
+        repeats = self.measure.repeats if objective else self.measure.watch_repeats
+        return (repeats * phase.requests + _WARMUP_ROUNDS * phase.warmup_requests) * phase.output_tokens
 
     @property
     def objective_names(self) -> tuple[str, str]:

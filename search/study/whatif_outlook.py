@@ -20,8 +20,6 @@ from search.study.whatif_values import AtLoad, Cost, Expectation, Threshold, Unl
 
 _BAND = (0.95, 0.5, 0.05)
 """Of time per token: the slow end of the band is the low end of the rate."""
-_WARMUP_ROUNDS = 2
-"""Until two rounds agree, when nothing drifts."""
 _HALVINGS = 7
 _DRAWS = 3000
 """Of the prior, as for a search over a few configs."""
@@ -53,7 +51,7 @@ class Predictor:
             starts=basis.starts,
             measured=basis.measured,
             loads=(low, high),
-            cost=LaunchCost(self.boot_s, self._tokens(low), self._tokens(high)),
+            cost=LaunchCost(self.boot_s, spec.tokens_at(low), spec.tokens_at(high)),
         )
 
     @property
@@ -77,7 +75,7 @@ class Predictor:
 
     def cost(self, config: SpecConfig) -> Cost:
         """GPU time at the expected rates."""
-        seconds = sum(self._tokens(load) / self._rates(config, load)[1] for load in self.spec.loads)
+        seconds = sum(self.spec.tokens_at(load) / self._rates(config, load)[1] for load in self.spec.loads)
         told = self.basis.boot_s is not None
         source = f"cost model {self.spec.simulation.physics}"
         if told:
@@ -92,14 +90,6 @@ class Predictor:
         loads = (self.spec.objectives.latency, self.spec.objectives.throughput)
         found = (self._threshold(config, twin, load) for load in loads)
         return Unlocking(twin.config_id, tuple(item for item in found if item is not None))
-
-    def _tokens(self, load: int) -> float:
-        """Output tokens of all phases of a launch at one load, warm-up included."""
-        measure = self.spec.measure
-        phase = measure.phase(load, warm=False)
-        objective = load in (self.spec.objectives.latency, self.spec.objectives.throughput)
-        repeats = measure.repeats if objective else measure.watch_repeats
-        return float((repeats * phase.requests + _WARMUP_ROUNDS * phase.warmup_requests) * phase.output_tokens)
 
     def _rates(self, config: SpecConfig, load: int) -> tuple[float, float, float]:
         """5%, 50% and 95% of output tokens per second."""
