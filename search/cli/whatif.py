@@ -49,11 +49,9 @@ def whatif(
     import json
 
     from search.cli.whatif_evidence import ask
-    from search.model.blas import one_blas_thread
 
     options = RunOptions(here=Path.cwd(), study=study, storage=storage, seed=seed, model=model, draft=draft)
-    with one_blas_thread():
-        answer = ask(options, config, recording)
+    answer = ask(options, config, recording)
     if as_json:
         say(json.dumps(answer.to_json(), indent=1, allow_nan=False))
         return

@@ -25,6 +25,7 @@ from scipy.special import ndtr
 
 from search.config import SpecConfig
 from search.errors import UsageError
+from search.model.blas import one_blas_thread
 from search.model.mechanisms import Surfaces, sample_surfaces
 from search.model.observations import Observation
 from search.model.planes import sample_planes
@@ -122,7 +123,11 @@ class Belief:
     @classmethod
     def given(cls, prior: Prior, observations: Sequence[Observation]) -> Belief:
         """Condition the prior on observations; those outside the space are ignored."""
-        rows = rows_of(observations, prior.index, prior.loads)
+        with one_blas_thread():
+            return cls._given(prior, rows_of(observations, prior.index, prior.loads))
+
+    @classmethod
+    def _given(cls, prior: Prior, rows: Rows) -> Belief:
         parts = _Parts(prior, rows)
         evidence = np.empty(len(_GRID))
         solved = []

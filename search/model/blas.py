@@ -21,7 +21,5 @@ def one_blas_thread() -> AbstractContextManager[Any]:
 
 @cache
 def _libraries() -> ThreadpoolController:
-    import numpy as np  # noqa: F401 - what is not loaded yet is not found
-    import scipy.linalg  # noqa: F401
-
+    """Looked for once, at the first use: by then the belief has loaded them."""
     return ThreadpoolController()

@@ -13,7 +13,6 @@ from optuna.trial import FrozenTrial
 from search.config import SpecConfig, simplicity
 from search.contracts import PhaseResult
 from search.model import Feasibility, Observation, Prior
-from search.model.blas import one_blas_thread
 from search.samplers.finite import FiniteSpaceSampler
 from search.samplers.frontier_evidence import config_of, observations_of, read_trials
 from search.samplers.frontier_outlook import LaunchCost, Outlook
@@ -107,18 +106,17 @@ class FrontierSampler(FiniteSpaceSampler):
         trials = [trial for trial in study.get_trials(deepcopy=False) if but is None or trial.number != but.number]
         named = {trial.number: config for trial in trials if (config := config_of(trial)) is not None}
         evidence = read_trials(trials, named, loads=self._loads)
-        with one_blas_thread():
-            prior, feasibility = self._made()
-            return Outlook(
-                prior,
-                feasibility,
-                observations=[self._parts.told(item) for item in (*self._earlier, *evidence.observations, *also)],
-                starts=evidence.starts if self._parts.feasibility else [],
-                measured=evidence.measured,
-                pending=evidence.pending,
-                loads=self._loads,
-                cost=self._cost,
-            )
+        prior, feasibility = self._made()
+        return Outlook(
+            prior,
+            feasibility,
+            observations=[self._parts.told(item) for item in (*self._earlier, *evidence.observations, *also)],
+            starts=evidence.starts if self._parts.feasibility else [],
+            measured=evidence.measured,
+            pending=evidence.pending,
+            loads=self._loads,
+            cost=self._cost,
+        )
 
     def expect_cost(self, cost: LaunchCost) -> None:
         """From now on a launch is expected to cost so much."""
