@@ -12,7 +12,7 @@ from optuna.trial import FrozenTrial
 
 from search.config import SpecConfig, simplicity
 from search.contracts import PhaseResult
-from search.model import Feasibility, Observation, Prior
+from search.model import Feasibility, Observation, Prior, Start
 from search.samplers.finite import FiniteSpaceSampler
 from search.samplers.frontier_evidence import config_of, observations_of, read_trials
 from search.samplers.frontier_outlook import LaunchCost, Outlook
@@ -56,6 +56,17 @@ class Parts:
         return observation if self.histograms else replace(observation, histogram=())
 
 
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """All that an outlook goes by. Whether to stop and what to ask next are decided on the same."""
+
+    observations: tuple[Observation, ...]
+    starts: tuple[Start, ...]
+    measured: tuple[SpecConfig, ...]
+    pending: tuple[SpecConfig, ...]
+    cost: LaunchCost | None
+
+
 class FrontierSampler(FiniteSpaceSampler):
     """Chooses by expected hypervolume improvement per GPU second over a belief about the whole space.
 
@@ -87,11 +98,12 @@ class FrontierSampler(FiniteSpaceSampler):
         super().__init__(None, configs=configs, seed=seed)
         self._loads, self._cost, self._earlier, self._parts = loads, cost, tuple(earlier), parts
         self._beliefs: tuple[Prior, Feasibility] | None = None
+        self._last: tuple[_Seen, Outlook] | None = None
         self._lock = threading.Lock()
 
     def __getstate__(self) -> dict[str, object]:
-        """Without the lock, so that a study with this sampler can be pickled."""
-        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+        """Without the lock, so that a study with this sampler can be pickled; the last outlook is worked out again."""
+        return {name: value for name, value in self.__dict__.items() if name != "_lock"} | {"_last": None}
 
     def __setstate__(self, state: dict[str, object]) -> None:
         """With a lock of its own."""
@@ -106,17 +118,29 @@ class FrontierSampler(FiniteSpaceSampler):
         trials = [trial for trial in study.get_trials(deepcopy=False) if but is None or trial.number != but.number]
         named = {trial.number: config for trial in trials if (config := config_of(trial)) is not None}
         evidence = read_trials(trials, named, loads=self._loads)
-        prior, feasibility = self._made()
-        return Outlook(
-            prior,
-            feasibility,
-            observations=[self._parts.told(item) for item in (*self._earlier, *evidence.observations, *also)],
-            starts=evidence.starts if self._parts.feasibility else [],
-            measured=evidence.measured,
-            pending=evidence.pending,
-            loads=self._loads,
+        seen = _Seen(
+            observations=tuple(self._parts.told(item) for item in (*self._earlier, *evidence.observations, *also)),
+            starts=tuple(evidence.starts) if self._parts.feasibility else (),
+            measured=tuple(evidence.measured),
+            pending=tuple(evidence.pending),
             cost=self._cost,
         )
+        last = self._last
+        if last is not None and last[0] == seen:
+            return last[1]
+        prior, feasibility = self._made()
+        outlook = Outlook(
+            prior,
+            feasibility,
+            observations=seen.observations,
+            starts=seen.starts,
+            measured=seen.measured,
+            pending=seen.pending,
+            loads=self._loads,
+            cost=seen.cost,
+        )
+        self._last = seen, outlook
+        return outlook
 
     def expect_cost(self, cost: LaunchCost) -> None:
         """From now on a launch is expected to cost so much."""
