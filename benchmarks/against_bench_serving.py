@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import math
 import os
 import random
 import statistics
@@ -203,8 +204,6 @@ class Comparison:
 
 def ratio(config: str, concurrency: int, value: str, ours_: Sequence[float], theirs: Sequence[float]) -> Ratio:
     """Ours / theirs with its interval."""
-    import math
-
     logs = [math.log(a / b) for a, b in zip(ours_, theirs, strict=True)]
     mean, spread = statistics.fmean(logs), statistics.stdev(logs) if len(logs) > 1 else math.inf
     half = float(stats.t.ppf(0.975, max(1, len(logs) - 1))) * spread / math.sqrt(len(logs))

@@ -140,7 +140,7 @@ def _measured(options: RunOptions, spec: StudySpec, raw: tuple[str, ...] | None)
     if options.ray_address is None:
         reap_orphans()  # what a crash or a power cut left would look like somebody else's memory
         gpus = probe_host().gpus
-        release = installed_release(spec.engine.python, env={**os.environ, **spec.engine.env})
+        release = installed_release(spec.engine.python, env=spec.engine.over(os.environ))
         missing = missing_for(spec, gpus=gpus, installed_release=release, default_python=sys.executable)
         if missing:
             instead = command_line(options, simulate=True)

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from search.cli.facts import slot_gpus
+from search.cli.facts import environment_facts, slot_gpus
 from search.dialects import Dialect
 from search.errors import HostUnfit, UsageError
 from search.load import load_prompts
 from search.server import ArgumentReport, check_arguments, fresh_ports, gpu_users, installed_release
-from search.server.environment import model_folder, probe_environment
+from search.server.environment import model_folder
 from search.server.hardware import HostHardware, probe_hardware
 from search.server.hardware_system import clock_kept, ephemeral_from
 from search.study.doctor import DoctorFacts
@@ -27,7 +27,7 @@ from search.study.spec import StudySpec
 
 def gather(spec: StudySpec, dialect: Dialect, *, reports: Path) -> DoctorFacts:
     """Everything at once; takes about ten seconds where SGLang is installed."""
-    env = {**os.environ, **spec.engine.env}
+    env = spec.engine.over(os.environ)
     hardware = probe_hardware()
     installed = installed_release(spec.engine.python, env=env)
     longest, fault = _longest_prompt(spec)
@@ -35,7 +35,7 @@ def gather(spec: StudySpec, dialect: Dialect, *, reports: Path) -> DoctorFacts:
         machine=_machine(hardware, reports),
         installed=installed,
         default_python=sys.executable,
-        environment=_environment(spec, env) if installed else {},
+        environment=_environment(spec) if installed else {},
         target=_checkpoint(spec.model.target, env),
         draft=_checkpoint(spec.model.draft, env) if spec.model.draft else None,
         longest_prompt=longest,
@@ -83,9 +83,9 @@ def _disk_free(place: Path) -> int | None:
         return None
 
 
-def _environment(spec: StudySpec, env: Mapping[str, str]) -> dict[str, str]:
+def _environment(spec: StudySpec) -> dict[str, str]:
     try:
-        return probe_environment(spec.engine.python, env, spec.model.target, spec.model.draft)
+        return environment_facts(spec)
     except HostUnfit:  # what is installed answers for itself in the checks that follow
         return {}
 
@@ -95,7 +95,7 @@ def draft_doubts(spec: StudySpec) -> tuple[Finding, ...]:
 
     A draft of another algorithm starts and runs, with an accept length of 1.00 (sglang#21272).
     """
-    env = {**os.environ, **spec.engine.env}
+    env = spec.engine.over(os.environ)
     draft = _checkpoint(spec.model.draft, env) if spec.model.draft else None
     if draft is None:
         return ()

@@ -43,7 +43,7 @@ def measured_facts(spec: StudySpec, *, prompts_sha256: str, release: str | None)
     Raises:
         HostUnfit: The engine's interpreter gave no answer.
     """
-    return _named(prompts_sha256, release or "", _environment(spec))
+    return _named(prompts_sha256, release or "", environment_facts(spec))
 
 
 def cluster_facts(spec: StudySpec, *, prompts_sha256: str, address: str) -> dict[str, str]:
@@ -68,11 +68,11 @@ def cluster_facts(spec: StudySpec, *, prompts_sha256: str, address: str) -> dict
 def node_facts(spec: StudySpec) -> NodeFacts:
     """The answer of the machine that this runs on."""
     gpus = probe_host().gpus
-    release = installed_release(spec.engine.python, env={**os.environ, **spec.engine.env})
+    release = installed_release(spec.engine.python, env=spec.engine.over(os.environ))
     missing = missing_on_node(spec, gpus=gpus, installed_release=release, default_python=sys.executable)
     if not missing:
         missing = _installed_word(spec, gpus)
-    return NodeFacts(missing, release or "", {} if missing else _environment(spec))
+    return NodeFacts(missing, release or "", {} if missing else environment_facts(spec))
 
 
 def _installed_word(spec: StudySpec, gpus: Sequence[GpuFacts]) -> tuple[str, ...]:
@@ -110,8 +110,13 @@ def check_nodes(nodes: Mapping[str, NodeFacts]) -> None:
         raise HostUnfit(tuple(unlike))
 
 
-def _environment(spec: StudySpec) -> dict[str, str]:
-    return probe_environment(spec.engine.python, {**os.environ, **spec.engine.env}, spec.model.target, spec.model.draft)
+def environment_facts(spec: StudySpec) -> dict[str, str]:
+    """What this machine, the engine's interpreter and the models are, see `probe_environment`.
+
+    Raises:
+        HostUnfit: The engine's interpreter gave no answer.
+    """
+    return probe_environment(spec.engine.python, spec.engine.over(os.environ), spec.model.target, spec.model.draft)
 
 
 def _named(prompts_sha256: str, release: str, environment: Mapping[str, str]) -> dict[str, str]:

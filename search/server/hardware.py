@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from search.server.host import probe_host
-from search.server.nvml import GpuFacts, nvml_session
+from search.server.nvml import GpuFacts, as_text, nvml_session
 
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - looked at, never written to
 
@@ -131,7 +131,7 @@ def _link(library: Any, one: Any, other: Any) -> GpuLink:
     def can(capability: int) -> bool:
         return bool(library.nvmlDeviceGetP2PStatus(one, other, capability) == library.NVML_P2P_STATUS_OK)
 
-    uuids = _text(library.nvmlDeviceGetUUID(one)), _text(library.nvmlDeviceGetUUID(other))
+    uuids = as_text(library.nvmlDeviceGetUUID(one)), as_text(library.nvmlDeviceGetUUID(other))
     if can(library.NVML_P2P_CAPS_INDEX_NVLINK):
         return GpuLink(*uuids, nvlink=True, path="", peer_access=True)
     level = int(library.nvmlDeviceGetTopologyCommonAncestor(one, other))
@@ -153,7 +153,3 @@ def _driver_cuda(nvml: Any) -> str:
 
 def _kinds(values: Iterator[str] | map[str]) -> str:
     return ", ".join(sorted(set(values)))
-
-
-def _text(value: str | bytes) -> str:
-    return value.decode() if isinstance(value, bytes) else value

@@ -33,7 +33,7 @@ def gpus(nvml: Any = None) -> tuple[GpuFacts, ...]:
     with nvml_session(nvml) as library:
         if library is None:
             return ()
-        driver = _text(library.nvmlSystemGetDriverVersion())
+        driver = as_text(library.nvmlSystemGetDriverVersion())
         return tuple(_facts(library, index, driver) for index in range(library.nvmlDeviceGetCount()))
 
 
@@ -81,7 +81,7 @@ def _handles(library: Any, uuids: Sequence[str] | None) -> dict[str, Any]:
     if uuids is not None:
         return {uuid: library.nvmlDeviceGetHandleByUUID(uuid) for uuid in uuids}
     handles = (library.nvmlDeviceGetHandleByIndex(index) for index in range(library.nvmlDeviceGetCount()))
-    return {_text(library.nvmlDeviceGetUUID(handle)): handle for handle in handles}
+    return {as_text(library.nvmlDeviceGetUUID(handle)): handle for handle in handles}
 
 
 @contextlib.contextmanager
@@ -115,8 +115,8 @@ def _facts(library: Any, index: int, driver: str) -> GpuFacts:
     memory = library.nvmlDeviceGetMemoryInfo(handle)
     major, minor = library.nvmlDeviceGetCudaComputeCapability(handle)
     return GpuFacts(
-        uuid=_text(library.nvmlDeviceGetUUID(handle)),
-        name=_text(library.nvmlDeviceGetName(handle)),
+        uuid=as_text(library.nvmlDeviceGetUUID(handle)),
+        name=as_text(library.nvmlDeviceGetName(handle)),
         memory_total=int(memory.total),
         memory_used=int(memory.used),
         sm=10 * major + minor,
@@ -124,5 +124,6 @@ def _facts(library: Any, index: int, driver: str) -> GpuFacts:
     )
 
 
-def _text(value: str | bytes) -> str:
+def as_text(value: str | bytes) -> str:
+    """Older bindings of NVML give bytes, newer ones text."""
     return value.decode() if isinstance(value, bytes) else value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -132,6 +133,10 @@ class EngineSpec(_Part):
     max_running_requests: Count = 256
     boot_ceiling_minutes: Positive = 60
     stall_minutes: Positive = 10
+
+    def over(self, inherited: Mapping[str, str]) -> dict[str, str]:
+        """The environment that SGLang runs in, given the one it inherits."""
+        return {**inherited, **self.env}
 
     @field_validator("server_args")
     @classmethod
