@@ -7,20 +7,20 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
 from search.cluster.executor import Executor
 from search.config import SpecConfig
-from search.contracts import Clock, EffectiveSettings, LaunchPaths, Phase, PhaseResult, Session, Slot
+from search.contracts import Clock, LaunchPaths, Phase, PhaseResult, Session, Slot
 from search.errors import Interrupted, LaunchFailed, NotRecorded, SearchError
-from search.load import DRAFTS_HELP_ABOVE, OutputCheck, accept_drift, repeat_notes
-from search.outcomes import Evidence, Note, Outcome, Reason
+from search.load import DRAFTS_HELP_ABOVE
+from search.outcomes import Evidence, Note, Reason
 from search.storage import LaunchRecord, Stage, Store
+from search.study.course import Course
 from search.study.gate import LosslessGate, refuse_garbage
 from search.study.interrupts import shielded
-from search.study.results import ordered
 from search.study.spec import StudySpec
 from search.study.stages import ladder_loads
 
@@ -49,22 +49,6 @@ class Launched:
     record: LaunchRecord
     leftovers: tuple[str, ...] = ()
     interrupted: bool = False
-
-
-@dataclass(slots=True)
-class _Course:
-    """What is known of a launch while it runs."""
-
-    clock: Clock
-    boot_s: float | None = None
-    effective: EffectiveSettings | None = None
-    phases: list[PhaseResult] = field(default_factory=list)
-    leftovers: tuple[str, ...] = ()
-    gated: bool = False
-    interrupted: bool = False
-    hopeless: Evidence | None = None
-    skipped: Evidence | None = None
-    lossless: tuple[OutputCheck, ...] = ()
 
 
 class Launcher:
@@ -171,7 +155,7 @@ class Launcher:
         clock = clock or self._clock
         paths = LaunchPaths(self._reports / record.folder)
         started = clock.monotonic()
-        course = _Course(clock)
+        course = Course(clock)
         failure: LaunchFailed | None = None
         try:
             paths.root.mkdir(parents=True, exist_ok=True)
@@ -194,7 +178,13 @@ class Launcher:
             _log.exception("launch %d of %s broke in our own code", record.number, self._study)
             failure = LaunchFailed(Reason.TOOL_ERROR, Evidence(f"{type(error).__name__}: {error}"))
         with shielded() as shield:
-            record = self._finished(record, course, failure, notes, clock.monotonic() - started)
+            record = course.closed(
+                record,
+                failure,
+                notes=notes,
+                duration_s=clock.monotonic() - started,
+                latency=self._spec.objectives.latency,
+            )
             with self._writes:
                 self._store.finish_launch(self._study, record)
         return Launched(record, course.leftovers, course.interrupted or shield.pressed)
@@ -222,7 +212,7 @@ class Launcher:
         )
 
     @contextmanager
-    def _session(self, config: SpecConfig, slot: Slot, paths: LaunchPaths, course: _Course) -> Iterator[Session]:
+    def _session(self, config: SpecConfig, slot: Slot, paths: LaunchPaths, course: Course) -> Iterator[Session]:
         """A session whose end is proven, whatever happens and however often Ctrl-C is pressed."""
         session = self._executor.engine(slot).launch(config, slot=slot, paths=paths)
         try:
@@ -244,7 +234,7 @@ class Launcher:
                     course.leftovers = report.leftovers or ("the stop was not clean, and nothing says why",)
             course.interrupted |= shield.pressed
 
-    def _measure(self, session: Session, record: LaunchRecord, course: _Course, turn: threading.Lock) -> None:
+    def _measure(self, session: Session, record: LaunchRecord, course: Course, turn: threading.Lock) -> None:
         """Probe; objective phases interleaved, so that a drift of the host meets both; gate; cheap watch phases.
 
         On the ladder, each rung once instead.
@@ -281,7 +271,7 @@ class Launcher:
                 except NotRecorded:
                     break
 
-    def _skips(self, record: LaunchRecord, course: _Course) -> bool:
+    def _skips(self, record: LaunchRecord, course: Course) -> bool:
         """Whether the throughput of a proposal need not be measured; asked once, after its first latency phase."""
         if self._gate is None or record.stage != "search" or record.trial is None:
             return False
@@ -294,7 +284,7 @@ class Launcher:
         course.gated = course.skipped is not None
         return course.gated
 
-    def _is_hopeless(self, session: Session, course: _Course, turn: threading.Lock) -> bool:
+    def _is_hopeless(self, session: Session, course: Course, turn: threading.Lock) -> bool:
         """Whether a short probe shows that the drafts never help; the launch is then over."""
         result = self._in_turn(session, PROBE, PROBE_REPEAT, turn)
         course.clock.spend(result.warmup_s + (result.duration_s or 0.0))
@@ -308,7 +298,7 @@ class Launcher:
         )
         return True
 
-    def _check_outputs(self, config: SpecConfig, course: _Course, *, held_out: bool = False) -> None:
+    def _check_outputs(self, config: SpecConfig, course: Course, *, held_out: bool = False) -> None:
         """Compare the answers with the baseline's to the same prompts.
 
         Raises:
@@ -333,7 +323,7 @@ class Launcher:
         self,
         session: Session,
         record: LaunchRecord,
-        course: _Course,
+        course: Course,
         turn: threading.Lock,
         concurrency: int,
         repeat: int,
@@ -357,7 +347,7 @@ class Launcher:
                 raise Interrupted(f"The phase at concurrency {phase.concurrency} was not begun, because the run ends.")
             return session.measure(phase, repeat)
 
-    def _is_cheap(self, concurrency: int, course: _Course) -> bool:
+    def _is_cheap(self, concurrency: int, course: Course) -> bool:
         """Whether a watch phase should take no longer than the boot did, at the throughput just seen.
 
         Throughput between measured loads is taken from the nearest one, scaled down (never up)
@@ -370,47 +360,3 @@ class Launcher:
         rate = near.output_tps * min(1.0, concurrency / near.concurrency)
         phase = self._spec.measure.phase(concurrency, warm=False)
         return phase.requests * phase.output_tokens <= rate * (course.boot_s or 0.0)
-
-    def _finished(
-        self,
-        record: LaunchRecord,
-        course: _Course,
-        failure: LaunchFailed | None,
-        notes: tuple[Note, ...],
-        duration_s: float,
-    ) -> LaunchRecord:
-        ran = course.effective.config if course.effective else record.asked
-        found = {*notes, *(note for phase in course.phases for note in phase.notes), *self._notes(course)}
-        if ran.config_id != record.asked.config_id:
-            found.add(Note.EFFECTIVE_DIFFERS)
-        if failure:
-            # Two attempts that fail do not differ.
-            found.discard(Note.UNSTABLE)
-        outcome = failure.reason.outcome if failure else Outcome.GATED if course.gated else Outcome.MEASURED
-        return replace(
-            record,
-            config=ran,
-            outcome=outcome,
-            reason=failure.reason if failure else None,
-            evidence=failure.evidence if failure else course.hopeless or course.skipped,
-            notes=ordered(found),
-            boot_s=course.boot_s,
-            duration_s=duration_s,
-            effective=course.effective,
-            # Answers are many, and their verdict is known by now.
-            phases=tuple(replace(phase, outputs=()) for phase in course.phases),
-            lossless=course.lossless,
-        )
-
-    def _notes(self, course: _Course) -> Iterator[Note]:
-        """What only several phases of a launch tell."""
-        for concurrency in {result.concurrency for result in course.phases}:
-            yield from repeat_notes([result for result in course.phases if result.concurrency == concurrency])
-        latency = self._spec.objectives.latency
-        low = [result for result in course.phases if result.concurrency == latency]
-        if any(accept_drift(first, loaded) for first in low[:1] for loaded in course.phases if loaded not in low):
-            yield Note.ACCEPT_DRIFT
-        if course.hopeless or any(
-            result.accept_length is not None and result.accept_length <= DRAFTS_HELP_ABOVE for result in low
-        ):
-            yield Note.NO_DRAFT_GAIN
