@@ -1,0 +1,71 @@
+"""The types of a study file's values, with what YAML does to them undone."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from search.config import SpecConfig
+from search.deployment import Algorithm
+from search.errors import SearchError
+
+
+def _yaml_off(value: Any) -> Any:
+    """YAML 1.1 reads a bare `off` as false; the word is meant."""
+    return "off" if value is False else value
+
+
+def _yaml_switches(value: Any) -> Any:
+    """YAML 1.1 reads bare `on` and `off` as truth values; the words are meant."""
+    if not isinstance(value, list | tuple):
+        return value
+    return tuple({True: "on", False: "off"}[item] if isinstance(item, bool) else item for item in value)
+
+
+def _decimals_as_text(value: Any) -> Any:
+    """A flag's `0.8` is sent as it is written."""
+    if not isinstance(value, list | tuple):
+        return value
+    return tuple(repr(item) if isinstance(item, float) else item for item in value)
+
+
+def _config_id(value: str) -> str:
+    try:
+        SpecConfig.from_id(value)
+    except SearchError as error:
+        raise ValueError(str(error)) from error
+    return value
+
+
+def _flag_name(value: str) -> str:
+    if not re.fullmatch(r"[a-z][a-z0-9-]*", value):
+        raise ValueError(f"a server flag is written without its leading dashes, such as `tp-size`, but got {value!r}")
+    return value
+
+
+def _known_algorithm(value: Any) -> Any:
+    """Algorithms that SGLang has and this project does not drive are refused with what is missing."""
+    missing = {
+        "DSPARK": "a space for its gamma and its confidence tables",
+        "UNO": "a LoRA path per launch and its own tree limits",
+        "FROZEN_KV_MTP": "Gemma4 assistant drafts (SGLang makes it of EAGLE by itself)",
+        "MTP": "nothing: write EAGLE or NEXTN",
+    }
+    name = str(value).upper()
+    if name in missing:
+        raise ValueError(f"{name} is not driven by this project; missing: {missing[name]}")
+    return value
+
+
+ConfigId = Annotated[str, BeforeValidator(_yaml_off), AfterValidator(_config_id)]
+Fusion = Annotated[str, BeforeValidator(_yaml_off)]
+FlagName = Annotated[str, AfterValidator(_flag_name)]
+Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=64)]
+Concurrency = Annotated[int, Field(ge=1, le=4096)]
+Positive = Annotated[float, Field(gt=0)]
+Count = Annotated[int, Field(ge=1)]
+KnownAlgorithm = Annotated[Algorithm, BeforeValidator(_known_algorithm)]
+KnobValues = Annotated[tuple[str | int, ...], BeforeValidator(_yaml_switches)]
+FlagValues = Annotated[tuple[str | int | bool, ...], BeforeValidator(_decimals_as_text)]
