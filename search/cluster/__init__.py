@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from search.cluster.executor import Executor, InlineExecutor
@@ -13,14 +14,11 @@ if TYPE_CHECKING:
 __all__ = ["Executor", "InlineExecutor", "RayExecutor", "ask_nodes"]
 
 
+_HOMES = {"RayExecutor": "search.cluster._ray", "ask_nodes": "search.cluster._nodes"}
+
+
 def __getattr__(name: str) -> Any:
     """Ray takes a second to import, and a simulated run does without."""
-    if name == "RayExecutor":
-        from search.cluster._ray import RayExecutor
-
-        return RayExecutor
-    if name == "ask_nodes":
-        from search.cluster._nodes import ask_nodes
-
-        return ask_nodes
-    raise AttributeError(name)
+    if name not in _HOMES:
+        raise AttributeError(name)
+    return getattr(import_module(_HOMES[name]), name)

@@ -35,9 +35,6 @@ from search.dialects._traits import Traits
 from search.dialects.base import Rule
 from search.errors import UnsupportedKnob
 
-SPECULATION_ONLY: Final = frozenset({"draft_attention_backend", "speculative_attention_mode", "adaptive"})
-"""Knobs that do not exist without speculation."""
-
 BUILT_IN: Final = frozenset({*_knobs.PLAIN_FLAGS, "allreduce_transport", "overlap", "adaptive"})
 
 Extra = tuple[tuple[str, KnobValue], ...]
