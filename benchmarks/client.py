@@ -28,7 +28,10 @@ LOADS = ((1, 100), (1, 400), (100, 5_000), (100, 10_000), (100, 20_000), (1_000,
 
 @dataclass(frozen=True)
 class Row:
-    """One client at one load; rates in tokens per second. `missing` says why there are no numbers."""
+    """One client at one load; rates in tokens per second. `missing` says why there are no numbers.
+
+    `cpu_us_per_token` is None where a client's work is too little to tell from its start-up.
+    """
 
     client: str
     concurrency: int
@@ -43,9 +46,9 @@ class Row:
         start = f"{self.client:<14} {self.concurrency:>5} {self.asked_tps:>9,.0f}"
         if self.missing:
             return f"{start}  not measured: {self.missing}"
+        processor = "-" if self.cpu_us_per_token is None else f"{self.cpu_us_per_token:.1f}"
         return (
-            f"{start} {self.emitted_tps:>10,.1f} {self.reported_tps:>10,.1f} {self.error_percent:>8.2f} "
-            f"{self.cpu_us_per_token:>10.1f}"
+            f"{start} {self.emitted_tps:>10,.1f} {self.reported_tps:>10,.1f} {self.error_percent:>8.2f} {processor:>10}"
         )
 
 
@@ -53,12 +56,13 @@ HEADER = f"{'client':<14} {'C':>5} {'asked':>9} {'emitted':>10} {'reported':>10}
 
 
 def ours(url: str, concurrency: int, requests: int, tokens: int) -> Outcome:
-    """A phase as a study measures it, but with all workers started at once.
+    """A phase as a study measures it, but with all workers started at once and answers of one length.
 
-    Which streams are a ramp's is not seen from the server, and the two would count over other stretches.
+    Which streams are a ramp's is not seen from the server, and the two would count over other stretches;
+    one length is what the other clients ask for.
     """
     prompts = [Prompt(f"p{i}", "chat", f"question number {i}") for i in range(requests)]
-    phase = Phase(concurrency=concurrency, requests=requests, output_tokens=tokens, staggered=False)
+    phase = Phase(concurrency=concurrency, requests=requests, output_tokens=tokens, staggered=False, spread=0.0)
     spent = time.process_time()
     result = measure(Target(base_url=url), prompts, phase, 1)
     return Outcome(result.output_tokens or 0, result.output_tps, time.process_time() - spent)
@@ -81,7 +85,7 @@ def compare(client: str, send: Callable[[str], Outcome], *, steady: bool, load: 
         emitted,
         outcome.reported_tps,
         100 * (outcome.reported_tps / emitted - 1),
-        1e6 * outcome.processor_s / outcome.tokens,
+        None if outcome.processor_s is None else 1e6 * outcome.processor_s / outcome.tokens,
     )
 
 

@@ -46,11 +46,14 @@ _STOOD_IN = (
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a client reported: tokens, its whole-run rate in tokens per second, its processor seconds."""
+    """What a client reported: tokens, its whole-run rate in tokens per second, its processor seconds.
+
+    `processor_s` is None where it cannot be told from the program's start-up.
+    """
 
     tokens: int
     reported_tps: float
-    processor_s: float
+    processor_s: float | None
 
 
 class Missing(Exception):
@@ -140,25 +143,30 @@ def _load(path: Path) -> ModuleType:
 def guidellm(program: Path, url: str, *, concurrency: int, requests: int, tokens: int) -> Outcome:
     """Run guidellm's command on `/v1/completions`; its processor time is that of all its processes.
 
-    Its start-up (imports) is measured with a run of one request and taken off.
+    Its start-up (imports) is measured with a run of one request and taken off; two start-ups differ
+    by some percent, so work of less than a fifth of one is not told.
 
     Raises:
         Missing: It is not installed, or does not get through.
     """
     if not program.is_file():
         raise Missing(f"no program {program}; install guidellm into an environment of its own and name it")
-    start_up = _start_up(program)
-    whole = _guidellm(program, url, concurrency=concurrency, requests=requests, tokens=tokens)
-    return Outcome(whole.tokens, whole.reported_tps, whole.processor_s - start_up.processor_s)
+    start_up = _start_up_s(program)
+    reported, spent = _guidellm(program, url, concurrency=concurrency, requests=requests, tokens=tokens)
+    work = spent - start_up
+    return Outcome(requests * tokens, reported, work if work > start_up / 5 else None)
 
 
 @lru_cache
-def _start_up(program: Path) -> Outcome:
+def _start_up_s(program: Path) -> float:
     with null_server(16, 0.01) as server:
-        return _guidellm(program, server.url, concurrency=1, requests=1, tokens=16)
+        for _ in range(2):  # the first one after an installation compiles its modules
+            _, spent = _guidellm(program, server.url, concurrency=1, requests=1, tokens=16)
+    return spent
 
 
-def _guidellm(program: Path, url: str, *, concurrency: int, requests: int, tokens: int) -> Outcome:
+def _guidellm(program: Path, url: str, *, concurrency: int, requests: int, tokens: int) -> tuple[float, float]:
+    """Tokens per second as it reports them, and the processor seconds of all its processes."""
     with tempfile.TemporaryDirectory() as folder:
         data, out = Path(folder, "prompts.jsonl"), Path(folder, "out.json")
         lines = ({"prompt": f"question number {n}", "output_tokens_count": tokens} for n in range(requests))
@@ -176,4 +184,4 @@ def _guidellm(program: Path, url: str, *, concurrency: int, requests: int, token
             raise Missing(f"it ended with {ran.returncode}: {(ran.stderr or ran.stdout).strip()[-200:]}")
         told = json.loads(out.read_text())["benchmarks"][0]["metrics"]
         spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-        return Outcome(requests * tokens, float(told["output_tokens_per_second"]["successful"]["mean"]), spent)
+        return float(told["output_tokens_per_second"]["successful"]["mean"]), spent
