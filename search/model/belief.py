@@ -111,6 +111,7 @@ class Belief:
         sd: Standard deviation of the same.
         correlation: Between the first and the last load, shape (k, configs).
         scales: Residual scales of the components.
+        noise: Of a launch, as a share of its value, one standard deviation by load, as far as repeats tell it.
     """
 
     prior: Prior
@@ -119,6 +120,7 @@ class Belief:
     sd: Floats
     correlation: Floats
     scales: tuple[Scales, ...]
+    noise: Floats
 
     @classmethod
     def given(cls, prior: Prior, observations: Sequence[Observation]) -> Belief:
@@ -149,6 +151,7 @@ class Belief:
             np.stack([sd for _, sd, _ in marginals]),
             np.stack([correlation for _, _, correlation in marginals]),
             tuple(_GRID[place][0] for place in kept),
+            rows.noise,
         )
 
     def expected(self, load: int) -> Floats:
@@ -162,21 +165,31 @@ class Belief:
         second = self.weights @ (self.sd[:, :, at] ** 2 + self.mean[:, :, at] ** 2)
         return np.sqrt(np.maximum(second - self.expected(load) ** 2, 0.0))
 
-    def probability_below(self, log_ms: Floats | float, load: int) -> Floats:
-        """Chance that a config takes fewer log milliseconds than `log_ms`, shape (configs,)."""
-        at = self.prior.load_index(load)
-        return np.asarray(self.weights @ ndtr((log_ms - self.mean[:, :, at]) / np.maximum(self.sd[:, :, at], 1e-12)))
+    def probability_below(self, log_ms: Floats | float, load: int, *, measured: bool = False) -> Floats:
+        """Chance that a config takes fewer log milliseconds than `log_ms`, shape (configs,).
 
-    def quantile(self, probability: float, load: int) -> Floats:
-        """Log milliseconds that a config stays below with `probability`, shape (configs,)."""
+        With `measured` that a launch of it shows fewer, noise and all.
+        """
         at = self.prior.load_index(load)
-        low = (self.mean[:, :, at] - 8.0 * self.sd[:, :, at]).min(axis=0)
-        high = (self.mean[:, :, at] + 8.0 * self.sd[:, :, at]).max(axis=0)
+        return np.asarray(self.weights @ ndtr((log_ms - self.mean[:, :, at]) / self._sd(at, measured)))
+
+    def quantile(self, probability: float, load: int, *, measured: bool = False) -> Floats:
+        """Log milliseconds that a config, or with `measured` a launch of it, stays below with `probability`.
+
+        Shape (configs,).
+        """
+        at = self.prior.load_index(load)
+        low = (self.mean[:, :, at] - 8.0 * self._sd(at, measured)).min(axis=0)
+        high = (self.mean[:, :, at] + 8.0 * self._sd(at, measured)).max(axis=0)
         for _ in range(50):
             middle = 0.5 * (low + high)
-            below = self.probability_below(middle, load) < probability
+            below = self.probability_below(middle, load, measured=measured) < probability
             low, high = np.where(below, middle, low), np.where(below, high, middle)
         return np.asarray(0.5 * (low + high))
+
+    def _sd(self, at: int, measured: bool) -> Floats:
+        """Of each component and config at one load."""
+        return np.asarray(np.hypot(self.sd[:, :, at], self.noise[at] if measured else 1e-12))
 
 
 class _Parts:

@@ -36,6 +36,8 @@ class Rows:
         cycle: Coefficient of the log cycle time.
         value: What was seen.
         variance: Of the noise.
+        noise: By load, not by row: how far the mean over a launch's repeats lies from the truth, as a share
+            of it, one standard deviation.
     """
 
     config: NDArray[np.int_]
@@ -44,6 +46,7 @@ class Rows:
     cycle: Floats
     value: Floats
     variance: Floats
+    noise: Floats
 
 
 def rows_of(observations: Sequence[Observation], index: Mapping[SpecConfig, int], loads: Sequence[int]) -> Rows:
@@ -61,6 +64,7 @@ def rows_of(observations: Sequence[Observation], index: Mapping[SpecConfig, int]
         cycle=np.array(columns[3], dtype=float),
         value=np.array(columns[4], dtype=float),
         variance=np.array(columns[5], dtype=float),
+        noise=np.sqrt([noise.get(load, TYPICAL_NOISE**2) for load in loads]),
     )
 
 

@@ -56,9 +56,9 @@ def pareto(content: ReportContent) -> str:
     figure.update_layout(
         xaxis_title=f"output tok/s at C={low} (one request at a time)" if low == 1 else f"output tok/s at C={low}",
         yaxis_title=f"output tok/s at C={high}",
-        **_calm(),
+        **calm_layout(),
     )
-    return _json(figure)
+    return figure_json(figure)
 
 
 def by_load(content: ReportContent) -> str:
@@ -87,9 +87,9 @@ def by_load(content: ReportContent) -> str:
     figure.update_layout(
         xaxis={"title": "concurrency", "type": "log", "tickvals": ticks, "ticktext": [str(load) for load in ticks]},
         yaxis={"title": "gain over the best baseline, %", "ticksuffix": "%"},
-        **_calm(),
+        **calm_layout(),
     )
-    return _json(figure)
+    return figure_json(figure)
 
 
 def _lines_by_load(content: ReportContent) -> list[ConfigResult]:
@@ -213,7 +213,8 @@ def _point(content: ReportContent, result: ConfigResult) -> tuple[float, float]:
     return round(low.rate.value, 4), round(high.rate.value, 4)
 
 
-def _calm() -> dict[str, Any]:
+def calm_layout() -> dict[str, Any]:
+    """What all figures share: no ground of their own, the legend above."""
     return {
         "template": "none",
         "paper_bgcolor": "rgba(0,0,0,0)",
@@ -224,6 +225,7 @@ def _calm() -> dict[str, Any]:
     }
 
 
-def _json(figure: go.Figure) -> str:
+def figure_json(figure: go.Figure) -> str:
+    """As the page takes it."""
     text: str = figure.to_json()
     return text

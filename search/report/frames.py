@@ -12,7 +12,7 @@ from search.load import Estimate
 from search.report.content import ReportContent, knob_values
 from search.report.scripts import one_line_command
 from search.report.words import lossless_words
-from search.storage import LaunchRecord
+from search.storage import Expected, LaunchRecord
 from search.study.judgement import ConfigResult
 from search.study.results import launch_load
 
@@ -59,6 +59,8 @@ def trial_columns(content: ReportContent) -> list[str]:
         *("score", "boot_s", "duration_s", "why"),
         *_doubt_columns(content, rates=True),
         *("score_lo", "score_hi", "lossless"),
+        *(f"expected_{name}{end}" for name in (f"{low}_tpot_ms", f"{high}_output_tps") for end in ("", "_lo", "_hi")),
+        *("expected_feasible", "expected_front", "expected_gain"),
     ]
 
 
@@ -143,7 +145,21 @@ def _trial_row(content: ReportContent, launch: LaunchRecord) -> dict[str, Cell]:
         **_ends(f"accept_c{high}", told_high.accept if told_high else None, 3),
         **_ends("score", content.score_doubt(launch.config) if launch.phases else None, 4),
         "lossless": lossless_words(launch.lossless),
+        **(_expected(launch.expected, f"c{low}_tpot_ms", f"c{high}_output_tps") if launch.expected else {}),
     }
+
+
+def _expected(expected: Expected, latency: str, throughput: str) -> dict[str, Cell]:
+    """Medians with the ends of their 90% bands, and chances."""
+    cells: dict[str, Cell] = {
+        "expected_feasible": _rounded(expected.feasible, 3),
+        "expected_front": _rounded(expected.enters_front, 3),
+        "expected_gain": _rounded(expected.gain, 5),
+    }
+    for name, (lo, middle, hi), digits in ((latency, expected.latency_ms, 4), (throughput, expected.output_tps, 3)):
+        cells[f"expected_{name}"] = _rounded(middle, digits)
+        cells |= _ends(f"expected_{name}", Estimate(middle, lo, hi), digits)
+    return cells
 
 
 def _why(launch: LaunchRecord) -> str:

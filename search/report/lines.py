@@ -52,7 +52,17 @@ def launched_line(launch: LaunchRecord, judgement: Judgement, *, of: int | None 
     notes = {*launch.notes, *(note for phase in launch.phases for note in phase.notes)}
     notes.discard(Note.SYNTHETIC)  # The first line of the run says it for all.
     outcome = [launch.outcome.value] if launch.outcome and launch.outcome != "MEASURED" else []
-    return "  ".join([head, *outcome, *rates, *told, *times, *sorted(notes)])
+    return "  ".join([head, *outcome, *rates, *told, *times, *sorted(notes), *_surprises(launch, judgement)])
+
+
+def _surprises(launch: LaunchRecord, judgement: Judgement) -> list[str]:
+    """Numbers of this launch that lie outside the bands that were predicted."""
+    wrong = [told for told in judgement.predictions.numbers if told.launch == launch.number and not told.held]
+    return [
+        f"the model was wrong here: c{told.concurrency} expected {number(told.expected[1])} "
+        f"({number(told.expected[0])} to {number(told.expected[2])})"
+        for told in wrong
+    ]
 
 
 def _place(number_: int, of: int | None) -> str:

@@ -50,6 +50,11 @@ def summary(content: ReportContent) -> str:
         parts += ["## Questions", "\n".join(verdicts)]
     if judgement.remarks:
         parts += ["## Remarks", "\n".join(f"- {_text(line)}" for line in judgement.remarks)]
+    if judgement.predictions.sentences:
+        parts += [
+            "## Predicted and measured",
+            "\n".join(f"- {_text(line)}" for line in judgement.predictions.sentences),
+        ]
     if judgement.failures:
         rows = (
             (str(failure.launch), failure.config.config_id, failure.reason, failure.blame, failure.root_line)

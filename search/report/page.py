@@ -7,6 +7,7 @@ from importlib import resources
 
 from search.report import figures
 from search.report.content import ReportContent
+from search.report.predictions import predictions, predictions_figure
 from search.report.sections import (
     answers,
     configs,
@@ -44,6 +45,7 @@ def page(content: ReportContent) -> str:
             remarks(content),
             times(content),
             failures(content),
+            _predictions(content),
             left_out(content),
             provenance(content),
         )
@@ -103,7 +105,22 @@ def _plots(content: ReportContent) -> tuple[str, str]:
     )
 
 
-def _plot(name: str, title: str, caption: str, figure: str, size: str = "") -> str:
+def _predictions(content: ReportContent) -> str:
+    said = predictions(content)
+    if not content.judgement.predictions.numbers:
+        return f"<section><h2>Predicted and measured</h2>{said}</section>" if said else ""
+    return _plot(
+        "predicted",
+        "Predicted and measured",
+        "Each mark is one launch at one load: how far it measured from what the search expected of it before. Bars: "
+        "where nine of ten should lie. A cross: the model was wrong here.",
+        predictions_figure(content),
+        "low",
+        below=said,
+    )
+
+
+def _plot(name: str, title: str, caption: str, figure: str, size: str = "", *, below: str = "") -> str:
     # Inside a script element only `</` could end it early; JSON may spell it `<\\/`.
     data = figure.replace("</", "<\\/").replace("<!--", "<\\u0021--")
     return f"""<section>
@@ -111,7 +128,7 @@ def _plot(name: str, title: str, caption: str, figure: str, size: str = "") -> s
 <p class="aside">{escape(caption)}</p>
 <div id="{name}" class="plot {size}" data-figure="{name}-figure" role="img" aria-label="{escape(caption)}"></div>
 <script type="application/json" id="{name}-figure">{data}</script>
-</section>"""
+{below}</section>"""
 
 
 def _static(name: str) -> str:

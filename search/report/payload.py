@@ -49,6 +49,7 @@ def payload(content: ReportContent) -> dict[str, Any]:
             for failure in judgement.failures
         ],
         "remarks": list(judgement.remarks),
+        "predicted": list(judgement.predictions.sentences),
         "barred": [config.config_id for config in judgement.barred],
         "provenance": list(content.provenance),
     }

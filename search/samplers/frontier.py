@@ -110,12 +110,12 @@ class FrontierSampler(FiniteSpaceSampler):
         self.__dict__.update(state)
         self._lock = threading.Lock()
 
-    def outlook(self, study: Study, *, but: FrozenTrial | None = None, also: Sequence[Observation] = ()) -> Outlook:
-        """What is expected of every config now; `but` is the asking trial itself, `also` is seen besides.
+    def outlook(self, study: Study, *, but: int | None = None, also: Sequence[Observation] = ()) -> Outlook:
+        """What is expected of every config now; `but` is the number of the asking trial itself, `also` is seen besides.
 
         For an ask, for stopping (`expected_gain` against `measuring_doubt`), and for people.
         """
-        trials = [trial for trial in study.get_trials(deepcopy=False) if but is None or trial.number != but.number]
+        trials = [trial for trial in study.get_trials(deepcopy=False) if trial.number != but]
         named = {trial.number: config for trial in trials if (config := config_of(trial)) is not None}
         evidence = read_trials(trials, named, loads=self._loads)
         seen = _Seen(
@@ -170,7 +170,7 @@ class FrontierSampler(FiniteSpaceSampler):
             return None
         if config is None or not config.speculates:
             return None
-        outlook = self.outlook(study, but=trial, also=observations_of(config, low))
+        outlook = self.outlook(study, but=trial.number, also=observations_of(config, low))
         if len(outlook.front) < _FRONT_STANDS or config not in outlook.prior.index:
             return None
         share = outlook.share_of_high_phase(config)
@@ -186,7 +186,7 @@ class FrontierSampler(FiniteSpaceSampler):
         if list(study.directions) != _OBJECTIVES:
             rng = np.random.default_rng((self._seed, trial.number))
             return remaining[int(rng.integers(len(remaining)))]
-        outlook = self.outlook(study, but=trial)
+        outlook = self.outlook(study, but=trial.number)
         if not outlook.front and (plain := [config for config in remaining if not config.speculates]):
             return min(plain, key=simplicity)  # nothing can be compared before a baseline is measured
         chosen = outlook.best(remaining, per_second=self._parts.cost)

@@ -12,7 +12,6 @@ from scipy.special import ndtr
 
 from search.config import SpecConfig, simplicity
 from search.model import Belief, Feasibility, Observation, Prior, Start
-from search.model.rows import TYPICAL_NOISE
 from search.samplers.hypervolume import expected_improvement_lognormal, front_of, hypervolume
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -45,7 +44,7 @@ class LaunchCost:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What one config would measure, with 90% bands, and whether that is worth a launch.
+    """What a launch of one config would measure, noise and all, with 90% bands, and whether it is worth it.
 
     Attributes:
         latency_ms: 5%, 50% and 95% of time per token at the low concurrency.
@@ -160,7 +159,8 @@ class Outlook:
         if not len(self._front):
             return 0.0
         logs = np.log(np.abs(self._front))
-        again = expected_improvement_lognormal(self._front, self.reference, logs, np.full_like(logs, TYPICAL_NOISE))
+        noise = self.belief.noise[[self.prior.load_index(load) for load in self.loads]]
+        again = expected_improvement_lognormal(self._front, self.reference, logs, np.broadcast_to(noise, logs.shape))
         return self._share(float(again.max()))
 
     def expected_gain(self, candidates: Sequence[SpecConfig]) -> float:
@@ -193,7 +193,7 @@ class Outlook:
         """What `config` would measure."""
         place = self.prior.index[config]
         low, high = (
-            [float(np.exp(self.belief.quantile(q, load)[place])) for q in (_BAND[0], 0.5, _BAND[1])]
+            [float(np.exp(self.belief.quantile(q, load, measured=True)[place])) for q in (_BAND[0], 0.5, _BAND[1])]
             for load in self.loads
         )
         likeness = self.prior.kernel(

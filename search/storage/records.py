@@ -38,6 +38,26 @@ class StudyRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class Expected:
+    """What the sampler believed of a config when it was chosen, before its server started.
+
+    Attributes:
+        latency_ms: Milliseconds per token of one request at the low objective concurrency, `1000 *
+            concurrency / output_tps` beyond 1: its 5%, 50% and 95% quantiles.
+        output_tps: Tokens per second at the high one, the same quantiles.
+        feasible: Probability that it starts.
+        enters_front: Probability that it starts and nothing measured by then is better at both.
+        gain: Expected growth of the front's hypervolume, as a share of it.
+    """
+
+    latency_ms: tuple[float, float, float]
+    output_tps: tuple[float, float, float]
+    feasible: float
+    enters_front: float
+    gain: float
+
+
+@dataclass(frozen=True, slots=True)
 class LaunchRecord:
     """One server start and what came of it.
 
@@ -50,6 +70,7 @@ class LaunchRecord:
         boot_s: None when the server never became ready.
         duration_s: From the start of the launch to the proof of its stop.
         why: One line: why this config was launched.
+        expected: Of its numbers, before; None where nothing was, as for a baseline.
         folder: `launches/NNNN-<config id>`, relative to the study's report folder.
         lossless: How its answers compare with the baseline's, one per objective concurrency; empty
             for a baseline and where no answers are told.
@@ -73,6 +94,7 @@ class LaunchRecord:
     effective: EffectiveSettings | None = None
     phases: tuple[PhaseResult, ...] = field(default=())
     lossless: tuple[OutputCheck, ...] = ()
+    expected: Expected | None = None
 
     @property
     def blame(self) -> Blame | None:

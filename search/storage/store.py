@@ -30,7 +30,15 @@ from search.storage.tables import (
     OwnerRow,
     StudyRow,
 )
-from search.storage.translate import launch_columns, launch_record, phase_result, phase_row, study_record, study_row
+from search.storage.translate import (
+    expected_row,
+    launch_columns,
+    launch_record,
+    phase_result,
+    phase_row,
+    study_record,
+    study_row,
+)
 from search.storage.urls import BUSY_TIMEOUT_S, engine_options, shown, storage_url
 
 _T = TypeVar("_T")
@@ -127,7 +135,7 @@ class Store(SelfClosing):
                 select(LaunchRow)
                 .where(LaunchRow.study_id == study_id, LaunchRow.number > len(known))
                 .order_by(LaunchRow.number)
-                .options(selectinload(LaunchRow.phases))
+                .options(selectinload(LaunchRow.phases), selectinload(LaunchRow.expected))
             )
             launches = known + tuple(map(launch_record, session.scalars(wanted)))
             if study_id is not None:
@@ -162,7 +170,8 @@ class Store(SelfClosing):
             if at_most is not None and (last or 0) >= at_most:
                 raise LaunchesSpent(f"Study {study!r} has {last} launches, and may have {at_most}.")
             record = make((last or 0) + 1)
-            row = LaunchRow(study_id=study_id, **launch_columns(record))
+            expected = expected_row(record.expected) if record.expected else None
+            row = LaunchRow(study_id=study_id, **launch_columns(record), expected=expected)
             session.add(row)
             session.flush()
             session.add(OwnerRow(launch_id=row.id, owner=this_process(), token=token))

@@ -87,6 +87,7 @@ class LaunchRow(Base):
     effective: Mapped[dict[str, Any] | None]
     lossless: Mapped[list[Any] | None]
     phases: Mapped[list[PhaseRow]] = relationship(order_by="PhaseRow.id", cascade="all, delete-orphan")
+    expected: Mapped[ExpectedRow | None] = relationship(cascade="all, delete-orphan")
 
 
 class PhaseRow(Base):
@@ -121,6 +122,19 @@ class PhaseRow(Base):
     goodput_rps: Mapped[float | None]
     gpu: Mapped[dict[str, Any] | None]
     client_busy: Mapped[float | None]
+
+
+class ExpectedRow(Base):
+    """What was expected of a launch when it was chosen; quantiles as `[5%, 50%, 95%]`."""
+
+    __tablename__ = "search_expected"
+
+    launch_id: Mapped[int] = mapped_column(ForeignKey("search_launches.id", ondelete="CASCADE"), primary_key=True)
+    latency_ms: Mapped[list[Any]]
+    output_tps: Mapped[list[Any]]
+    feasible: Mapped[float]
+    enters_front: Mapped[float]
+    gain: Mapped[float]
 
 
 class OwnerRow(Base):

@@ -10,8 +10,8 @@ from search.config import SpecConfig
 from search.contracts import EffectiveSettings, GpuState, PhaseResult
 from search.load import Estimate, OutputCheck
 from search.outcomes import Evidence, Note, Outcome, Reason
-from search.storage.records import LaunchRecord, Stage, StudyKind, StudyRecord
-from search.storage.tables import LaunchRow, PhaseRow, StudyRow
+from search.storage.records import Expected, LaunchRecord, Stage, StudyKind, StudyRecord
+from search.storage.tables import ExpectedRow, LaunchRow, PhaseRow, StudyRow
 
 _INTERVALS = ("agreement", "reference")
 
@@ -40,7 +40,7 @@ def study_record(row: StudyRow, notes: Iterable[str] = ()) -> StudyRecord:
 
 
 def launch_columns(record: LaunchRecord) -> dict[str, Any]:
-    """Encode all of a launch except its phases, which are rows of their own."""
+    """Encode all of a launch except its phases and what was expected, which are rows of their own."""
     return {
         "number": record.number,
         "trial": record.trial,
@@ -85,6 +85,25 @@ def launch_record(row: LaunchRow) -> LaunchRecord:
         effective=_effective(row.effective) if row.effective else None,
         phases=tuple(phase_result(phase) for phase in row.phases),
         lossless=tuple(_check(data) for data in row.lossless or ()),
+        expected=_expected(row.expected) if row.expected else None,
+    )
+
+
+def expected_row(expected: Expected) -> ExpectedRow:
+    """Encode what was expected of a launch."""
+    return ExpectedRow(
+        **asdict(expected) | {"latency_ms": list(expected.latency_ms), "output_tps": list(expected.output_tps)}
+    )
+
+
+def _expected(row: ExpectedRow) -> Expected:
+    (ms_lo, ms, ms_hi), (tps_lo, tps, tps_hi) = row.latency_ms, row.output_tps
+    return Expected(
+        latency_ms=(ms_lo, ms, ms_hi),
+        output_tps=(tps_lo, tps, tps_hi),
+        feasible=row.feasible,
+        enters_front=row.enters_front,
+        gain=row.gain,
     )
 
 

@@ -10,7 +10,7 @@ from optuna.trial import Trial
 from search.config import SpecConfig
 from search.outcomes import Blame, Note, Outcome, Reason
 from search.samplers import SpaceExhausted
-from search.storage import LaunchRecord, Stage
+from search.storage import Expected, LaunchRecord, Stage
 from search.study.budget import BudgetSpent, is_static_fault
 from search.study.events import Ending
 from search.study.finale import Choice, to_confirm, to_ladder
@@ -43,6 +43,7 @@ class Job:
         slot: The only slot it makes sense on; None for any.
         again: A second attempt.
         spoiled_by: The slot whose host spoiled the first attempt; another one is preferred.
+        expected: Of its numbers.
     """
 
     config: SpecConfig
@@ -53,6 +54,7 @@ class Job:
     notes: tuple[Note, ...] = ()
     again: bool = False
     spoiled_by: int | None = None
+    expected: Expected | None = None
 
 
 @dataclass(slots=True)
@@ -235,7 +237,9 @@ class Agenda:
             self._check(slot, stage)
             config = configs.pop(0)
             if (asked := self.trials.ask(config, stage=stage)) is not None:
-                return Job(config, stage, why, asked[0])
+                trial = asked[0]
+                expected = self.prospects.expects(trial, config) if stage == "known" else None
+                return Job(config, stage, why, trial, expected=expected)
         return None
 
     def _from_late(
@@ -267,7 +271,7 @@ class Agenda:
         assert asked is not None, "without a config of its own, an ask goes on until it has one"
         self._proposed += 1
         trial, config = asked
-        return Job(config, "search", self.prospects.why(trial), trial)
+        return Job(config, "search", self.prospects.why(trial), trial, expected=self.prospects.expects(trial, config))
 
 
 def _later_than(stage: Stage) -> tuple[Stage, ...]:

@@ -12,6 +12,7 @@ from search.study.headlines import headlines
 from search.study.host_drift import drift_sentences, host_drifts, steady_sentences
 from search.study.judgement import Failure, Judgement
 from search.study.order_effect import order_effects
+from search.study.predictions import predictions
 from search.study.remarks import order_notes, remarks
 from search.study.results import barred_configs, config_results, ordered, pareto_front
 from search.study.slot_baselines import slot_sentences
@@ -44,6 +45,7 @@ def judge(spec: StudySpec, launches: Sequence[LaunchRecord]) -> Judgement:
         ),
         remarks=(*remarks(results, launches, order), *steady_sentences(drifts)),
         barred=tuple(barred_configs(launches)),
+        predictions=predictions(spec, launches),
     )
 
 

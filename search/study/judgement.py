@@ -145,6 +145,45 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
+class Prediction:
+    """One number of a launch as it was expected before, and as it was measured; tokens per second.
+
+    Attributes:
+        expected: 5%, 50% and 95% quantiles.
+        measured: Of this launch alone.
+    """
+
+    launch: int
+    config: SpecConfig
+    concurrency: int
+    expected: tuple[float, float, float]
+    measured: Estimate
+
+    @property
+    def ratio(self) -> float:
+        """Measured / expected."""
+        return self.measured.value / self.expected[1]
+
+    @property
+    def held(self) -> bool:
+        """Whether the band holds the measured value."""
+        return self.expected[0] <= self.measured.value <= self.expected[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Predictions:
+    """How the sampler's belief fared.
+
+    Attributes:
+        numbers: In launch order.
+        sentences: How many bands held, each number and each start it was wrong about, and one-sided misses.
+    """
+
+    numbers: tuple[Prediction, ...] = ()
+    sentences: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Judgement:
     """All a report needs besides the launches themselves.
 
@@ -160,6 +199,7 @@ class Judgement:
         remarks: What people should know of single configs, one sentence each: repeats that stand
             apart, answers that are not the baseline's, accept lengths that should be equal.
         barred: Configs whose answers were garbage in some launch; they are in no other list.
+        predictions: What was expected of launches, and what they measured; empty for a sampler without a belief.
     """
 
     baselines: tuple[ConfigResult, ...]
@@ -173,3 +213,4 @@ class Judgement:
     headlines: tuple[str, ...]
     remarks: tuple[str, ...] = ()
     barred: tuple[SpecConfig, ...] = ()
+    predictions: Predictions = Predictions()

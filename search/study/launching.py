@@ -17,7 +17,7 @@ from search.contracts import Clock, LaunchPaths, Phase, PhaseResult, Session, Sl
 from search.errors import Interrupted, LaunchFailed, NotRecorded, SearchError
 from search.load import DRAFTS_HELP_ABOVE
 from search.outcomes import Evidence, Note, Reason
-from search.storage import LaunchRecord, Stage, Store
+from search.storage import Expected, LaunchRecord, Stage, Store
 from search.study.course import Course
 from search.study.gate import LosslessGate, refuse_garbage
 from search.study.interrupts import shielded
@@ -129,6 +129,7 @@ class Launcher:
         stage: Stage,
         why: str,
         trial: int | None = None,
+        expected: Expected | None = None,
         at_most: int | None = None,
     ) -> LaunchRecord:
         """The row of a launch that is about to start on `slot`; `carry_out` completes it. See `run`.
@@ -138,7 +139,9 @@ class Launcher:
         """
         with self._writes:
             return self._store.begin_launch(
-                self._study, lambda number: self._planned(number, config, stage, why, trial, slot), at_most=at_most
+                self._study,
+                lambda number: replace(self._planned(number, config, stage, why, trial, slot), expected=expected),
+                at_most=at_most,
             )
 
     def carry_out(

@@ -10,11 +10,12 @@ from typing import Protocol
 from optuna.study import Study
 from optuna.trial import Trial
 
+from search.config import SpecConfig
 from search.contracts import PhaseResult
 from search.outcomes import Evidence
 from search.physics import load_physics
 from search.samplers import WHY, FiniteSpaceSampler, FrontierSampler, LaunchCost
-from search.storage import LaunchRecord
+from search.storage import Expected, LaunchRecord
 from search.study.spec import StudySpec
 
 
@@ -49,6 +50,10 @@ class Prospects(Protocol):
         """One line: why the config of a proposed trial was chosen."""
         ...
 
+    def expects(self, trial: Trial, config: SpecConfig) -> Expected | None:
+        """What the numbers of a trial that is about to be launched should be; None without a measured front."""
+        ...
+
     def skip(self, trial: int, low: Sequence[PhaseResult]) -> Evidence | None:
         """Why a running trial needs no high concurrency; None where it must be measured. For any thread."""
         ...
@@ -70,6 +75,10 @@ class NoProspects:
     def why(self, trial: Trial) -> str:  # noqa: ARG002
         """See `Prospects`."""
         return f"proposed by {self._sampler}"
+
+    def expects(self, trial: Trial, config: SpecConfig) -> Expected | None:  # noqa: ARG002
+        """See `Prospects`."""
+        return None
 
     def skip(self, trial: int, low: Sequence[PhaseResult]) -> Evidence | None:  # noqa: ARG002
         """See `Prospects`."""
@@ -102,6 +111,20 @@ class FrontierProspects:
         # From the storage: the handle has no attribute that the sampler set while it was made.
         attributes = self._study._storage.get_trial(trial._trial_id).user_attrs
         return str(attributes.get(WHY, "proposed by frontier"))
+
+    def expects(self, trial: Trial, config: SpecConfig) -> Expected | None:
+        """See `Prospects`."""
+        outlook = self._sampler.outlook(self._study, but=trial.number)
+        if not outlook.front or config not in outlook.prior.index:
+            return None
+        forecast = outlook.forecast(config)
+        return Expected(
+            latency_ms=forecast.latency_ms,
+            output_tps=forecast.output_tps,
+            feasible=forecast.feasible,
+            enters_front=forecast.enters_front,
+            gain=forecast.gain,
+        )
 
     def skip(self, trial: int, low: Sequence[PhaseResult]) -> Evidence | None:
         """See `Prospects`."""

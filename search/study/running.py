@@ -166,7 +166,13 @@ class Loop:
         trial = job.trial.number if job.trial else None
         try:
             record = self.launcher.plan(
-                job.config, slot, stage=job.stage, why=job.why, trial=trial, at_most=self.budget.launches
+                job.config,
+                slot,
+                stage=job.stage,
+                why=job.why,
+                trial=trial,
+                expected=job.expected,
+                at_most=self.budget.launches,
             )
         except LaunchesSpent:
             # Another driver had the last one. The trial is settled at the end, as its earlier launches say.

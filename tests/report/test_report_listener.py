@@ -7,11 +7,13 @@ import pytest
 
 from search.config import SpecConfig
 from search.contracts import VirtualClock
+from search.load import Estimate
 from search.outcomes import Evidence, Note
 from search.report import ReportListener, RunLog
 from search.report.lines import launched_line, launching_line, start_lines
 from search.report.words import duration, number, percent
 from search.study.events import Ending, Launching, RunStart
+from search.study.judgement import Prediction, Predictions
 
 
 @pytest.fixture
@@ -68,6 +70,17 @@ def test_result_line_compares_with_the_best_baseline(content):
     assert launched_line(content.launches[1], content.judgement, of=40) == (
         "[ 2/40] v2-k1-s2-d3  c1 86.8 tok/s (-6.4%)  c30 759 tok/s (+10.1%)  c100 775 tok/s (+0.2%)  "
         "c250 754 tok/s (+5.1%)  accept 1.9/1.9/1.9/1.9  boot 13m02s  total 21m00s"
+    )
+
+
+def test_result_line_names_numbers_outside_what_was_predicted(content):
+    launch = content.launches[1]
+    outside = Prediction(2, launch.config, 100, (800.0, 850.0, 900.0), Estimate(775.0))
+    inside = Prediction(2, launch.config, 1, (80.0, 85.0, 90.0), Estimate(86.8))
+    elsewhere = replace(outside, launch=3)
+    judged = replace(content.judgement, predictions=Predictions((inside, outside, elsewhere)))
+    assert launched_line(launch, judged, of=40).endswith(
+        "  total 21m00s  the model was wrong here: c100 expected 850 (800 to 900)"
     )
 
 

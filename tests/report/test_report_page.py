@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from search.config import SpecConfig
+from search.load import Estimate
 from search.report.page import page
-from search.study.judgement import Answer
+from search.study.judgement import Answer, Prediction, Predictions
 
 EVIL = '<script>alert("x")</script>'
 
@@ -172,3 +173,42 @@ def test_page_before_the_first_measurement_says_so(content):
     text = own_part(page(replace(content, judgement=judgement, launches=())))
     assert "Nothing has been measured yet." in text
     assert "data-figure" not in text
+
+
+@pytest.fixture
+def predicted(content):
+    chain = SpecConfig.from_id("v2-k1-s2-d3")
+    numbers = (
+        Prediction(2, chain, 1, (80.0, 85.0, 90.0), Estimate(86.8, 85.0, 88.0)),
+        Prediction(2, chain, 100, (800.0, 850.0, 900.0), Estimate(775.0, 770.0, 780.0)),
+    )
+    told = Predictions(numbers, ("Of 2 numbers <b>1</b> lies within.",))
+    return replace(content, judgement=replace(content.judgement, predictions=told))
+
+
+def test_page_of_a_search_that_expects_nothing_has_no_predictions(text):
+    assert "Predicted and measured" not in text
+
+
+def test_predictions_are_drawn_with_their_bands_and_crosses_where_they_were_wrong(predicted):
+    drawn = figure(page(predicted), "predicted")["data"]
+    bands, marks = drawn[::2], drawn[1::2]
+    assert [mark["name"] for mark in marks] == ["C=1", "C=100"]
+    assert [mark["marker"]["symbol"] for mark in marks] == [["circle"], ["x"]]
+    assert marks[0]["y"] == pytest.approx([100 * (86.8 / 85 - 1)])
+    assert bands[1]["error_y"]["array"] == pytest.approx([100 * (900 / 850 - 1)])
+    assert bands[1]["error_y"]["arrayminus"] == pytest.approx([100 * (1 - 800 / 850)])
+
+
+def test_predictions_that_were_wrong_are_marked_in_the_table_and_words_are_escaped(predicted):
+    text = own_part(page(predicted))
+    assert "Of 2 numbers &lt;b&gt;1&lt;/b&gt; lies within." in text
+    rows = [row for row in text.split("<tr>") if "C=100</td>" in row and "[800, 900]" in row]
+    assert len(rows) == 1 and "the model was wrong here" in rows[0] and "-8.8%" in rows[0]
+    assert text.count("the model was wrong here</span>") == 1
+
+
+def test_search_whose_every_launch_failed_still_says_what_was_expected(content):
+    told = Predictions(sentences=("Of 1 config it expected 0.9 to give a measurement; 0 did.",))
+    text = page(replace(content, judgement=replace(content.judgement, predictions=told)))
+    assert "<h2>Predicted and measured</h2>" in text and "0 did." in text

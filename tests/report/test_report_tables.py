@@ -8,6 +8,7 @@ import pytest
 from search.config import SpecConfig
 from search.report.frames import front_columns, front_frame, trial_columns, trials_frame
 from search.report.payload import payload
+from search.storage import Expected
 
 FRONT = (
     "rank,config_id,spec_version,topk,num_steps,num_draft_tokens,allreduce_fusion,c1_tpot_ms,c1_tpot_ms_lo,"
@@ -19,7 +20,10 @@ TRIALS = (
     "launch,stage,config_id,spec_version,topk,num_steps,num_draft_tokens,allreduce_fusion,outcome,reason,blame,notes,"
     "c1_tpot_ms,c100_output_tps,accept_c1,accept_c100,score,boot_s,duration_s,why,"
     "c1_tpot_ms_lo,c1_tpot_ms_hi,c100_output_tps_lo,c100_output_tps_hi,accept_c1_lo,accept_c1_hi,"
-    "accept_c100_lo,accept_c100_hi,score_lo,score_hi,lossless"
+    "accept_c100_lo,accept_c100_hi,score_lo,score_hi,lossless,"
+    "expected_c1_tpot_ms,expected_c1_tpot_ms_lo,expected_c1_tpot_ms_hi,"
+    "expected_c100_output_tps,expected_c100_output_tps_lo,expected_c100_output_tps_hi,"
+    "expected_feasible,expected_front,expected_gain"
 )
 
 
@@ -51,8 +55,17 @@ def test_trial_rows_follow_launch_order_and_keep_failures(content):
     lines = trials_frame(shuffled).to_csv(index=False).splitlines()
     assert [line.split(",")[0] for line in lines[1:]] == ["1", "2", "3", "4"]
     assert (
-        lines[4] == "4,search,v1-k2-s2-d7,v1,2,2,7,off,FAILED,OOM_GRAPH,config,,,,,,,,840.0,proposed by tpe,,,,,,,,,,,"
+        lines[4]
+        == "4,search,v1-k2-s2-d7,v1,2,2,7,off,FAILED,OOM_GRAPH,config,,,,,,,,840.0,proposed by tpe,,,,,,,,,,," + "," * 9
     )
+
+
+def test_trial_row_has_what_was_expected_of_the_launch(content):
+    expected = Expected((11.0, 11.5, 12.25), (700.0, 780.5, 860.0), feasible=0.9512, enters_front=0.4, gain=0.01234)
+    launches = (content.launches[0], replace(content.launches[1], expected=expected))
+    frame = trials_frame(replace(content, launches=launches))
+    assert list(frame.iloc[1])[-9:] == [11.5, 11.0, 12.25, 780.5, 700.0, 860.0, 0.951, 0.4, 0.01234]
+    assert frame.to_csv(index=False).splitlines()[1].endswith("," * 9)
 
 
 def test_trial_row_of_a_running_launch_says_so(content):

@@ -94,7 +94,7 @@ def test_gated_trial_teaches_its_half_and_is_not_asked_again():
     study = new_study(frontier())
     run(study, 3)
     trial, config = ask(study)
-    doubt = study.sampler.outlook(study, but=trial._cached_frozen_trial)
+    doubt = study.sampler.outlook(study, but=trial.number)
     trial.set_user_attr("c1_output_tps", 1000.0 / values(config)[0])
     study.tell(trial, state=TrialState.PRUNED)
     outlook = study.sampler.outlook(study)

@@ -12,7 +12,7 @@ from search.config import SpecConfig, SpecVersion
 from search.contracts import EffectiveSettings, PhaseResult
 from search.errors import StorageFault, UsageError
 from search.outcomes import Evidence, Note, Outcome, Reason
-from search.storage import LaunchRecord, Store, StudyRecord, optuna_storage, quiet_optuna, storage_url
+from search.storage import Expected, LaunchRecord, Store, StudyRecord, optuna_storage, quiet_optuna, storage_url
 
 STUDY = StudyRecord(
     "kimi", "measured", {"study": "kimi", "watch": [30]}, {"engine.release": "0.5.9"}, datetime(2026, 1, 2, tzinfo=UTC)
@@ -52,6 +52,9 @@ def planned(number):
     )
 
 
+EXPECTED = Expected((9.5, 10.25, 12.0), (700.0, 775.0, 880.5), feasible=0.9, enters_front=0.4, gain=0.0125)
+
+
 @pytest.fixture
 def store(tmp_path):
     with Store(tmp_path / "trials.db") as store:
@@ -60,7 +63,7 @@ def store(tmp_path):
 
 
 def test_launch_with_all_its_parts_reads_back_equal(store):
-    begun = store.begin_launch("kimi", planned)
+    begun = store.begin_launch("kimi", lambda number: replace(planned(number), expected=EXPECTED))
     store.add_phase("kimi", 1, PHASE)
     store.add_phase("kimi", 1, replace(PHASE, accept_length=None, accept_histogram=(), notes=(), extrapolated=False))
     done = replace(

@@ -69,6 +69,30 @@ def test_each_proposal_says_what_is_expected_of_it_and_the_record_keeps_it(front
     assert [launch.why for launch in frontier.launches()[2:]] == said
 
 
+def test_what_was_expected_is_stored_before_the_launch_and_held_against_its_numbers(frontier):
+    heard = frontier.run(ScriptedEngine(usual), launches=5)
+    baseline, *others = frontier.launches()
+    assert baseline.expected is None  # nothing is known before it
+    assert [launch.stage for launch in others] == ["known", "search", "search", "search"]
+    for launch in others:
+        slow, middle, fast = launch.expected.output_tps
+        assert 0 < slow < middle < fast and launch.expected.latency_ms == tuple(sorted(launch.expected.latency_ms))
+        if launch.stage == "search":
+            assert (
+                f"and {middle:.0f} tok/s" in launch.why
+                and f"expected front gain {launch.expected.gain:.1%}" in launch.why
+            )
+    told = heard.judgement.predictions.numbers
+    assert {one.launch for one in told} == {2, 3, 4, 5}
+    assert all(one.measured.value > 0 for one in told)
+
+
+def test_sampler_without_a_belief_expects_nothing(lab):
+    heard = lab.run(ScriptedEngine(usual), launches=3)
+    assert all(launch.expected is None for launch in lab.launches())
+    assert heard.judgement.predictions.sentences == ()
+
+
 def test_trials_keep_repeats_and_histograms_for_the_belief(frontier):
     frontier.run(ScriptedEngine(usual), launches=3)
     told = frontier.trial("v2-k1-s2-d3").user_attrs[EVIDENCE]
