@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from search.errors import HostUnfit
@@ -34,6 +36,8 @@ def connect(address: str | None, *, with_gpus: bool) -> Any:
     # The raylet's notices would land on stdout among results; what they tell (an actor died)
     # comes back as an exception, and their text stays in Ray's own logs.
     os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")
+    # Ray's own handler of fatal signals counts SIGTERM among them and ends the process with a stack trace.
+    os.environ.setdefault("RAY_DISABLE_FAILURE_SIGNAL_HANDLER", "1")
     if address is None:
         # Ray resolves 127.0.0.1 to the host's address and listens on all interfaces, unless it
         # believes that it cannot form a cluster (ray 2.60 `_private/services.py`).
@@ -45,8 +49,24 @@ def connect(address: str | None, *, with_gpus: bool) -> Any:
         options |= {"include_dashboard": False, "object_store_memory": OBJECT_STORE_BYTES}
         if not with_gpus:
             options["num_gpus"] = 0  # else Ray looks for them itself
-    ray.init(address=address or "local", namespace="search", **options)
+    with _signals_kept():
+        ray.init(address=address or "local", namespace="search", **options)
     return ray
+
+
+@contextmanager
+def _signals_kept() -> Iterator[None]:
+    """Undo that `ray.init` makes SIGTERM end the process at once (ray 2.60 `_private/worker.py`, main thread only)."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            if handler is not None:
+                signal.signal(number, handler)
 
 
 def is_up(ray: Any, *, local: bool) -> bool:

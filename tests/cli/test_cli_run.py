@@ -185,6 +185,18 @@ def test_interrupt_says_what_is_saved_and_how_to_resume(number):
     assert again.exit_code == 0, again.output
 
 
+def test_sigterm_is_an_interrupt_on_ray_too_which_has_a_handler_of_its_own():
+    with spawn(*SIMULATED, "--executor", "ray") as process:
+        for line in process.stdout:
+            if line.startswith("[ 1/40]"):
+                break
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert "ended: interrupted" in out
+    assert "Resume with:" in err and "SIGTERM received" not in err
+
+
 def test_background_job_that_ignores_ctrl_c_still_ends_on_sigterm():
     """A shell starts `command &` in a script with SIGINT ignored."""
     ignoring = (
