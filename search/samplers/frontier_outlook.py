@@ -21,6 +21,9 @@ _WORSE: Final = 0.10
 _BAND: Final = (0.05, 0.95)
 _CAUTION: Final = 2.0
 """Power of the probability to start: a failure costs a launch and brings neither growth nor numbers."""
+_BENEATH: Final = 0.1
+"""This share of the measuring doubt is credited to every launch: among gains far beneath what measuring can tell,
+the launch that surely starts goes first. Without it the doubtful are launched as soon as nothing else would grow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +130,7 @@ class Outlook:
         self._front = seen[front_of(seen)]
         growth = self._growth()
         self.gains = growth * self.feasible
-        self._worth = growth * self.feasible**_CAUTION
+        self._worth = (growth + _BENEATH * self._growth_by_noise()) * self.feasible**_CAUTION
         self.seconds = self.cost.seconds(-points[:, 0], points[:, 1])
 
     @property
@@ -156,12 +159,7 @@ class Outlook:
 
         A search whose best expected gain lies below this cannot tell its next find from luck.
         """
-        if not len(self._front):
-            return 0.0
-        logs = np.log(np.abs(self._front))
-        noise = self.belief.noise[[self.prior.load_index(load) for load in self.loads]]
-        again = expected_improvement_lognormal(self._front, self.reference, logs, np.broadcast_to(noise, logs.shape))
-        return self._share(float(again.max()))
+        return self._share(self._growth_by_noise()) if len(self._front) else 0.0
 
     def expected_gain(self, candidates: Sequence[SpecConfig]) -> float:
         """Of the best next launch, as a share of the front's hypervolume."""
@@ -239,6 +237,15 @@ class Outlook:
         for weight, mean, sd in self._components():
             total += weight * expected_improvement_lognormal(self._front, self.reference, mean, sd)
         return total
+
+    def _growth_by_noise(self) -> float:
+        """Growth of the hypervolume that a front config seems to bring when it is launched again, the largest."""
+        if not len(self._front):
+            return 0.0
+        logs = np.log(np.abs(self._front))
+        noise = self.belief.noise[[self.prior.load_index(load) for load in self.loads]]
+        again = expected_improvement_lognormal(self._front, self.reference, logs, np.broadcast_to(noise, logs.shape))
+        return float(again.max())
 
     def _components(self) -> Iterator[tuple[float, Floats, Floats]]:
         """Weight of each component, mean and deviation of (log milliseconds, log tokens per second)."""

@@ -101,6 +101,33 @@ def test_expected_gain_falls_below_measuring_doubt_once_all_is_known():
     assert late.expected_gain(table.configs[-1:]) < late.measuring_doubt
 
 
+def test_among_gains_far_beneath_the_measuring_doubt_the_sure_start_goes_first():
+    table = invented(1, roughness=0.0)
+    times = table.ms_per_token
+    slow_last = sorted(table.configs, key=lambda config: times[config, 1] * times[config, 100])
+    measured, others = slow_last[:-40], slow_last[-40:]
+    seen = [Observation(config, load, times[config, load], 0.01) for config in measured for load in (1, 100)]
+    prior = Prior.of(table.configs)
+
+    class Chances:
+        def __init__(self, doubtful=None):
+            self.told = np.array([0.5 if config == doubtful else 0.96 for config in table.configs])
+
+        def probability(self, starts):
+            return self.told
+
+    def look(doubtful=None):
+        return Outlook(prior, Chances(doubtful), observations=seen, starts=[], measured=measured)
+
+    sure = look()
+    gains = {config: sure.gains[prior.index[config]] for config in others}
+    far = [config for config in others if sure.expected_gain([config]) < 0.01 * sure.measuring_doubt]
+    hopeful, safe = max(far, key=gains.get), min(far, key=gains.get)
+    outlook = look(doubtful=hopeful)
+    assert gains[hopeful] * 0.5**2 > gains[safe] * 0.96**2  # growth alone would take the doubtful one
+    assert outlook.best([hopeful, safe], per_second=False) == safe
+
+
 def test_equals_are_decided_for_the_simpler_config():
     outlook = outlook_of([Observation(SPACE[0], 1, 10.0), Observation(SPACE[0], 100, 100.0)])
     outlook._worth = np.ones(len(SPACE))
