@@ -7,6 +7,7 @@ round. Compared are whole-run throughput (all tokens / first request sent to las
 per output token; our steady window, with answers of mixed lengths, stands beside them.
 
     python benchmarks/against_bench_serving.py --study h200-lab --configs off v2-k1-s2-d3 --rounds 4
+    python benchmarks/against_bench_serving.py --study h200-lab --rounds 24 --loads 100
 
 `--holds` asks another question on the same server: how far do repeats of one phase lie apart, for
 each way to start it and several numbers of requests per worker?
@@ -46,6 +47,9 @@ SEED = 1
 CLOSE = 0.02
 """Two tools agree when they are this close, or when their interval reaches across it."""
 
+
+SHOWN_AS_MEASURED = 3
+"""Rounds in which a phase as a study measures it stands beside: it takes a third of a round."""
 
 STARTS = {"together": (False, 0.0), "staggered": (True, 0.0), "both": (True, 0.5)}
 """Ways to begin a phase: staggered or not, and the spread of its answers' lengths."""
@@ -149,13 +153,16 @@ async def ours(
 class Comparison:
     """Takes the place of `run_phase` in the engine, so that a supervised server is under both tools."""
 
-    def __init__(self, spec: StudySpec, rounds: int, holds: Sequence[int], folder: Path) -> None:
+    def __init__(
+        self, spec: StudySpec, rounds: int, holds: Sequence[int], folder: Path, loads: Sequence[int] = ()
+    ) -> None:
         self.runs: list[Run] = []
         self.held: list[tuple[str, int, Run]] = []
         self._spec = spec
         self._rounds = rounds
         self._holds = holds
         self._folder = folder
+        self._loads = loads or (spec.objectives.latency, spec.objectives.throughput)
 
     async def __call__(
         self,
@@ -167,19 +174,16 @@ class Comparison:
         requests_log: Path | None = None,
     ) -> PhaseResult:
         """All rounds; returns the warm-up's result, which nobody reads."""
-        objectives, measure = self._spec.objectives, self._spec.measure
-        phases = [
-            replace(measure.phase(load, warm=True), staggered=False, spread=0.0)
-            for load in (objectives.latency, objectives.throughput)
-        ]
+        measure = self._spec.measure
+        phases = [replace(measure.phase(load, warm=True), staggered=False, spread=0.0) for load in self._loads]
         first = None
-        for load in (objectives.latency, objectives.throughput):
+        for load in self._loads:
             first = await run_phase(target, prompts, measure.phase(load, warm=False), 0)
         for round_ in range(self._rounds):
             for plain in phases:
                 sent = as_sent(prompts[: plain.requests])
                 mine = [("ours", plain)]
-                if plain.concurrency > 1:
+                if plain.concurrency > 1 and round_ < SHOWN_AS_MEASURED:
                     mine.append(("ours, as measured", measure.phase(plain.concurrency, warm=True)))
                 theirs = bench_serving(target, self._spec, prompts[: plain.requests], plain, round_, self._folder)
                 if round_ % 2:
@@ -233,6 +237,7 @@ def main() -> None:
     parser.add_argument("--study", required=True)
     parser.add_argument("--configs", nargs="+", default=["off"])
     parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--loads", type=int, nargs="*", default=[], help="of the study's two; both without it")
     parser.add_argument("--holds", type=int, nargs="*", default=[], metavar="REQUESTS_PER_WORKER")
     parser.add_argument("--out", type=Path, default=Path("against"), help="folder for logs")
     parser.add_argument("--json", type=Path)
@@ -246,7 +251,8 @@ def main() -> None:
     for name in options.configs:
         config = SpecConfig.from_id(name)
         with tempfile.TemporaryDirectory() as folder:
-            comparison = Comparison(spec, options.rounds, options.holds if name == "off" else (), Path(folder))
+            holds = options.holds if name == "off" else ()
+            comparison = Comparison(spec, options.rounds, holds, Path(folder), options.loads)
             engine = SglangEngine(spec.deployment, dialect, prompts=prompts, run_phase=comparison)
             paths = LaunchPaths(options.out / name)
             paths.root.mkdir(parents=True, exist_ok=True)
