@@ -102,6 +102,17 @@ def test_interpreter_without_an_answer_is_told(tmp_path, script, said):
         probe_environment(str(python), None, "t", "d", nvml=FakeNvml(driver=False), timeout_s=0.3)
 
 
+def test_weights_trained_once_more_are_another_model_although_names_and_sizes_agree(tmp_path):
+    weights = tmp_path / "model.safetensors"
+    header, once, again = b"h" * 100_000, b"\1" * 900_000, b"\2" * 900_000
+    weights.write_bytes(header + once)
+    first = model_identity(str(tmp_path), {})
+    weights.write_bytes(header + again)
+    assert model_identity(str(tmp_path), {}) != first
+    weights.write_bytes(header + once)
+    assert model_identity(str(tmp_path), {}) == first
+
+
 def test_model_folder_is_told_by_config_and_weight_names_and_sizes(tmp_path):
     (tmp_path / "config.json").write_text('{"architectures": ["A"]}')
     (tmp_path / "model-1.safetensors").write_bytes(b"1234")
