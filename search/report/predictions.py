@@ -18,6 +18,8 @@ COLOURS = ("#0072b2", "#d55e00")
 """Of the low and the high load."""
 BESIDE = 0.14
 """The two loads of one launch stand this far left and right of it."""
+FEW_TICKS = 12
+"""Fewer launches than this have a tick each; without saying so, the axis would show halves of them."""
 
 
 def predictions(content: ReportContent) -> str:
@@ -40,9 +42,10 @@ def predictions_figure(content: ReportContent) -> str:
         if numbers:
             _add_load(figure, numbers, colour=COLOURS[place], shift=(2 * place - 1) * BESIDE)
     figure.add_hline(y=0, line={"color": "#7a7a7a", "width": 1, "dash": "dot"})
-    launches = sorted({one.launch for one in content.judgement.predictions.numbers})
+    launches = [one.launch for one in content.judgement.predictions.numbers]
+    few = max(launches) - min(launches) < FEW_TICKS
     figure.update_layout(
-        xaxis={"title": "launch", "tickvals": launches, "ticktext": [str(launch) for launch in launches]},
+        xaxis={"title": "launch", **({"dtick": 1} if few else {})},
         yaxis={"title": "measured against expected, %", "ticksuffix": "%"},
         **calm_layout(),
     )
