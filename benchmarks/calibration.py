@@ -1,9 +1,9 @@
 """Do the belief's 90% bands hold 90%? Asked after so many launches of a search, on tables it was not fitted to.
 
 The product's sampler searches each table as in the race. After some numbers of launches the belief
-that its launches give predicts every config that was not launched, and its bands are held against
-the truth of the table (the true values of a synthetic one) and, widened by the noise of a launch,
-against what a launch of the config records.
+that its launches give predicts every config that was not launched. The bands it chooses by are held
+against the truth of the table (the true values of a synthetic one), and those that people are told, with
+noise and the model's own doubt in them, against what a launch of the config records.
 
     python -m benchmarks.calibration --half building --count 24 [--worlds DIR …] [--json PATH]
 """
@@ -38,9 +38,9 @@ class Held:
     """One table after so many launches at one load.
 
     Attributes:
-        truth: Share of the unlaunched configs whose true value lies in the band.
-        recorded: Share of those whose first two recorded repeats lie, in the mean, in the band of a launch.
-        width: Median ratio of the band's ends.
+        truth: Share of the unlaunched configs whose true value lies in the band that is chosen by.
+        recorded: Share of those whose first recorded repeats lie, in the mean, in the band that is told.
+        width: Median ratio of the told band's ends.
     """
 
     group: str
@@ -74,7 +74,7 @@ def held(table: Table, seed: int) -> Iterator[Held]:
             true = [math.log(_ms(load, table.truth[config][load == high], high)) for config in fresh]
             told = [_recorded(table, config, load) for config in fresh]
             ends = [belief.quantile(end, load)[at] for end in ENDS]
-            wide = [belief.quantile(end, load, measured=True)[at] for end in ENDS]
+            wide = [belief.quantile(end, load, told=True)[at] for end in ENDS]
             yield Held(
                 group=table.group,
                 table=table.name,
@@ -82,7 +82,7 @@ def held(table: Table, seed: int) -> Iterator[Held]:
                 load=load,
                 truth=fmean(a <= x <= b for a, x, b in zip(ends[0], true, ends[1], strict=True)),
                 recorded=fmean(a <= x <= b for a, x, b in zip(wide[0], told, wide[1], strict=True)),
-                width=math.exp(median(ends[1] - ends[0])),
+                width=math.exp(median(wide[1] - wide[0])),
             )
 
 

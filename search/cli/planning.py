@@ -11,6 +11,7 @@ from search.dialects import for_release
 from search.physics import CostModel, load_physics, predict
 from search.report.words import duration
 from search.space import Space, SpaceSummary
+from search.study.earlier import earlier_evidence
 from search.study.spec import StudySpec
 from search.study.stages import StageBudgets
 
@@ -38,6 +39,7 @@ class Plan:
         launches: At most, budget and space taken together.
         expected_s: For all of them, by the cost model named `physics`.
         ceiling_s: No start-up may take longer than this.
+        earlier: What is believed before the first launch, one line for each recording.
     """
 
     study: str
@@ -49,6 +51,7 @@ class Plan:
     expected_s: float
     physics: str
     ceiling_s: float
+    earlier: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The plan as JSON values."""
@@ -64,6 +67,7 @@ class Plan:
             "launches": self.launches,
             "expected_hours": round(self.expected_s / 3600, 2),
             "physics": self.physics,
+            "earlier": list(self.earlier),
         }
 
     def lines(self, *, listed: bool) -> Iterator[str]:
@@ -76,6 +80,7 @@ class Plan:
             yield f"  {number:>4}  {launch.config_id:<{width}}  {launch.stage:<8}  about {duration(launch.expected_s)}"
         for line in self.impossible:
             yield f"  cannot be launched: {line}"
+        yield from self.earlier
         yield "launches by stage:"
         yield from self.stages.lines()
         yield (
@@ -122,6 +127,7 @@ def plan_of(spec: StudySpec, *, launches: int) -> Plan:
         expected_s=sum(launch.expected_s for launch in first) + mean * (count - len(first)),
         physics=physics.name,
         ceiling_s=spec.deployment.boot_ceiling_s,
+        earlier=earlier_evidence(spec, space).words,
     )
 
 

@@ -14,6 +14,7 @@ from search.engines.recording import Recording, read_recording
 from search.errors import UsageError
 from search.physics import load_physics
 from search.storage import Store, storage_url
+from search.study.earlier import earlier_evidence
 from search.study.fingerprint import study_name
 from search.study.resume import stored_spec
 from search.study.spec import StudySpec
@@ -38,6 +39,9 @@ def ask(options: RunOptions, text: str, recording: Path | None) -> WhatIf:
     basis = _recorded(spec, table) if table is not None else _stored(spec, options.storage)
     if basis is None:
         basis = basis_of_physics(spec, physics, spec.space_of(dialect).baselines)
+    if spec.earlier:
+        earlier = earlier_evidence(spec, spec.space_of(dialect))
+        basis = replace(basis, earlier=earlier, words=(*basis.words, *earlier.words))
     return what_if(spec, text, dialect=dialect, physics=physics, basis=basis, study_option=options.study or "")
 
 

@@ -7,9 +7,9 @@ from collections import Counter
 from search.config import SpecConfig
 from search.contracts import EffectiveSettings, LaunchPaths, Phase, PhaseResult, Slot
 from search.engines._played import PlayedSession
-from search.engines.recording import Recording, Row
+from search.engines.recording import Recording, result_of
 from search.errors import LaunchFailed, LoadFailed, NotRecorded
-from search.outcomes import Evidence, Note
+from search.outcomes import Evidence
 
 
 class ReplayEngine:
@@ -72,7 +72,7 @@ class ReplayEngine:
             raise LoadFailed(failure.reason, Evidence(line, phase=f"c={phase.concurrency}"))
         row = rows[self._drawn[key] % len(rows)]
         self._drawn[key] += 1
-        return _result(row, phase, repeat, computed=self._recording.computed)
+        return result_of(row, repeat=repeat, requests=phase.requests, computed=self._recording.computed)
 
 
 class ReplaySession(PlayedSession):
@@ -86,32 +86,3 @@ class ReplaySession(PlayedSession):
         """See `Session`; warm-up is not recorded and takes no time."""
         self._require_open(phase.concurrency)
         return self._engine.draw(self.effective.config, phase, repeat)
-
-
-def _result(row: Row, phase: Phase, repeat: int, *, computed: bool) -> PhaseResult:
-    """A row as a result; what was not recorded stays unknown.
-
-    One number follows by definition: at concurrency 1 the rate and the time per token are two ways
-    to say the same.
-    """
-    assert row.concurrency is not None and row.output_tps is not None
-    tpot_ms = row.tpot_ms
-    if tpot_ms is None and row.concurrency == 1:
-        tpot_ms = 1000.0 / row.output_tps
-    notes = row.notes
-    if computed and Note.SYNTHETIC not in notes:
-        notes = (*notes, Note.SYNTHETIC)
-    return PhaseResult(
-        concurrency=row.concurrency,
-        repeat=repeat,
-        requests=row.requests or phase.requests,
-        output_tokens=None,
-        duration_s=row.duration_s,
-        output_tps=row.output_tps,
-        whole_run_tps=None,
-        tpot_ms=tpot_ms,
-        ttft_ms=row.ttft_ms,
-        accept_length=row.accept_length,
-        accept_histogram=row.accept_histogram,
-        notes=notes,
-    )

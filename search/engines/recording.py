@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from search.config import SpecConfig
+from search.contracts import PhaseResult
 from search.engines._cells import COLUMNS, Row, knob_columns, parse_row, row_cells
 from search.errors import InvalidConfig, UsageError
-from search.outcomes import Reason
+from search.outcomes import Note, Reason
 
 META = "meta.json"
 MEASUREMENTS = "measurements.csv"
@@ -138,6 +139,41 @@ def read_recording(path: Path) -> Recording:
     return Recording(meta, tuple(rows))
 
 
+def result_of(row: Row, *, repeat: int, requests: int, computed: bool) -> PhaseResult:
+    """A measured row as a result; what was not recorded stays unknown.
+
+    One number follows by definition: at concurrency 1 the rate and the time per token are two ways
+    to say the same.
+
+    Args:
+        row: With numbers.
+        repeat: Its number.
+        requests: Where the row does not tell how many there were.
+        computed: Of the recording.
+    """
+    assert row.concurrency is not None and row.output_tps is not None
+    tpot_ms = row.tpot_ms
+    if tpot_ms is None and row.concurrency == 1:
+        tpot_ms = 1000.0 / row.output_tps
+    notes = row.notes
+    if computed and Note.SYNTHETIC not in notes:
+        notes = (*notes, Note.SYNTHETIC)
+    return PhaseResult(
+        concurrency=row.concurrency,
+        repeat=repeat,
+        requests=row.requests or requests,
+        output_tokens=None,
+        duration_s=row.duration_s,
+        output_tps=row.output_tps,
+        whole_run_tps=None,
+        tpot_ms=tpot_ms,
+        ttft_ms=row.ttft_ms,
+        accept_length=row.accept_length,
+        accept_histogram=row.accept_histogram,
+        notes=notes,
+    )
+
+
 def write_recording(path: Path, recording: Recording) -> None:
     """Write both files, making the folder; `read_recording` gives an equal value back."""
     path.mkdir(parents=True, exist_ok=True)
@@ -183,4 +219,4 @@ def _text(source: Path) -> str:
         raise UsageError(f"{source}: cannot be read as text: {error}.") from error
 
 
-__all__ = ["COLUMNS", "Failure", "Recording", "Row", "read_recording", "write_recording"]
+__all__ = ["COLUMNS", "Failure", "Recording", "Row", "read_recording", "result_of", "write_recording"]

@@ -51,6 +51,10 @@ _UNIT_LOG_MS, _UNIT_SD = float(np.log(12.0)), 1.3
 """A plain pass at concurrency 1 takes 12 ms, or a quarter, or four times as much."""
 _AMPLITUDE: Final = (0.7, 0.15)
 """Smooth misses grow with the pass: their scale for one token, and what each doubling of its tokens adds."""
+_DISCREPANCY: Final = 0.05
+"""What no residual scale explains, of a config that was not measured: as many launches accumulate, the ensemble grows
+surer than it is right (`benchmarks.calibration`; Kennedy and O'Hagan 2001 on why a model needs such a term). It widens
+the bands that people are told. Choosing by them costs launches, so choices do without."""
 _LOADS_ALIKE: Final = {"accept": 0.8, "smooth": 0.5, "rough": 0.4}
 """Correlation of a miss at one load with that at another."""
 
@@ -112,6 +116,7 @@ class Belief:
         correlation: Between the first and the last load, shape (k, configs).
         scales: Residual scales of the components.
         noise: Of a launch, as a share of its value, one standard deviation by load, as far as repeats tell it.
+        measured: Whether this study measured a config at a load, shape (configs, loads).
     """
 
     prior: Prior
@@ -121,6 +126,7 @@ class Belief:
     correlation: Floats
     scales: tuple[Scales, ...]
     noise: Floats
+    measured: NDArray[np.bool_]
 
     @classmethod
     def given(cls, prior: Prior, observations: Sequence[Observation]) -> Belief:
@@ -152,6 +158,7 @@ class Belief:
             np.stack([correlation for _, _, correlation in marginals]),
             tuple(_GRID[place][0] for place in kept),
             rows.noise,
+            _measured(prior, rows),
         )
 
     def expected(self, load: int) -> Floats:
@@ -165,31 +172,39 @@ class Belief:
         second = self.weights @ (self.sd[:, :, at] ** 2 + self.mean[:, :, at] ** 2)
         return np.sqrt(np.maximum(second - self.expected(load) ** 2, 0.0))
 
-    def probability_below(self, log_ms: Floats | float, load: int, *, measured: bool = False) -> Floats:
+    def probability_below(self, log_ms: Floats | float, load: int, *, told: bool = False) -> Floats:
         """Chance that a config takes fewer log milliseconds than `log_ms`, shape (configs,).
 
-        With `measured` that a launch of it shows fewer, noise and all.
+        With `told`, as people are told it: that a launch of it shows fewer, noise and the model's own doubt included.
         """
         at = self.prior.load_index(load)
-        return np.asarray(self.weights @ ndtr((log_ms - self.mean[:, :, at]) / self._sd(at, measured)))
+        return np.asarray(self.weights @ ndtr((log_ms - self.mean[:, :, at]) / self._sd(at, told)))
 
-    def quantile(self, probability: float, load: int, *, measured: bool = False) -> Floats:
-        """Log milliseconds that a config, or with `measured` a launch of it, stays below with `probability`.
-
-        Shape (configs,).
-        """
+    def quantile(self, probability: float, load: int, *, told: bool = False) -> Floats:
+        """Log milliseconds that a config stays below with `probability`, shape (configs,); `told` as above."""
         at = self.prior.load_index(load)
-        low = (self.mean[:, :, at] - 8.0 * self._sd(at, measured)).min(axis=0)
-        high = (self.mean[:, :, at] + 8.0 * self._sd(at, measured)).max(axis=0)
+        sd = self._sd(at, told)
+        low, high = (self.mean[:, :, at] - 8.0 * sd).min(axis=0), (self.mean[:, :, at] + 8.0 * sd).max(axis=0)
         for _ in range(50):
             middle = 0.5 * (low + high)
-            below = self.probability_below(middle, load, measured=measured) < probability
+            below = self.probability_below(middle, load, told=told) < probability
             low, high = np.where(below, middle, low), np.where(below, high, middle)
         return np.asarray(0.5 * (low + high))
 
-    def _sd(self, at: int, measured: bool) -> Floats:
+    def _sd(self, at: int, told: bool) -> Floats:
         """Of each component and config at one load."""
-        return np.asarray(np.hypot(self.sd[:, :, at], self.noise[at] if measured else 1e-12))
+        if not told:
+            return np.maximum(self.sd[:, :, at], 1e-12)
+        besides = np.hypot(self.noise[at], np.where(self.measured[:, at], 0.0, _DISCREPANCY))
+        return np.asarray(np.hypot(self.sd[:, :, at], besides))
+
+
+def _measured(prior: Prior, rows: Rows) -> NDArray[np.bool_]:
+    """Configs and loads with a time per token of this study, not of an earlier one."""
+    result = np.zeros((len(prior.configs), len(prior.loads)), dtype=bool)
+    own = (rows.cycle > 0) & (rows.off == 0)
+    result[rows.config[own], rows.load[own]] = True
+    return result
 
 
 class _Parts:
@@ -268,7 +283,7 @@ class _Update:
         alone = scales.rough**2 * (at[:, None] == at[None, :])
         passes = _UNIT_SD**2 + smooth * parts.alike("smooth", rows.load) + alone * parts.alike("rough", rows.load)
         result: Floats = trees + np.outer(rows.cycle, rows.cycle) * passes
-        return result
+        return result + rows.shared() if rows.off.any() else result
 
     def _cross(self, load: int) -> Floats:
         """Residual covariance of every config's time at one load with the rows; as `_covariance`, for many configs."""

@@ -21,8 +21,12 @@ _NOISE_WORTH = 3.0
 MOST_ROWS = 400
 """Beyond so many rows accept lengths are left out: by then the times say enough, and the work grows with the cube."""
 _ACCEPT_NOISE = 0.015
-_EARLIER_STUDY = 0.15
-"""An earlier study's time per token may be off by this much more, at weight 1/2."""
+_EARLIER_TIMES = (0.12, 0.09)
+"""An earlier study's times per token may be off by this much as a whole, and by this much each, at weight 1/2."""
+_EARLIER_ACCEPTS = (0.08, 0.06)
+"""The same of its accept lengths."""
+_EARLIER_LOADS_ALIKE = 0.5
+"""Correlation of what is off as a whole at one load with that at another."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,7 @@ class Rows:
         cycle: Coefficient of the log cycle time.
         value: What was seen.
         variance: Of the noise.
+        off: How far an earlier study may be off as a whole, one standard deviation; 0 for this study's own.
         noise: By load, not by row: how far the mean over a launch's repeats lies from the truth, as a share
             of it, one standard deviation.
     """
@@ -46,7 +51,14 @@ class Rows:
     cycle: Floats
     value: Floats
     variance: Floats
+    off: Floats
     noise: Floats
+
+    def shared(self) -> Floats:
+        """Covariance of what an earlier study is off by as a whole, its times apart from its accept lengths."""
+        one_kind = (self.cycle[:, None] > 0) == (self.cycle[None, :] > 0)
+        loads = np.where(self.load[:, None] == self.load[None, :], 1.0, _EARLIER_LOADS_ALIKE)
+        return np.asarray(np.outer(self.off, self.off) * one_kind * loads)
 
 
 def rows_of(observations: Sequence[Observation], index: Mapping[SpecConfig, int], loads: Sequence[int]) -> Rows:
@@ -56,7 +68,7 @@ def rows_of(observations: Sequence[Observation], index: Mapping[SpecConfig, int]
     told = [row for item in inside for row in _rows(item, noise[item.load], index, loads)]
     if len(told) > MOST_ROWS:
         told = [row for row in told if row[3]]
-    columns = list(zip(*told, strict=True)) if told else [()] * 6
+    columns = list(zip(*told, strict=True)) if told else [()] * 7
     return Rows(
         config=np.array(columns[0], dtype=int),
         load=np.array(columns[1], dtype=int),
@@ -64,6 +76,7 @@ def rows_of(observations: Sequence[Observation], index: Mapping[SpecConfig, int]
         cycle=np.array(columns[3], dtype=float),
         value=np.array(columns[4], dtype=float),
         variance=np.array(columns[5], dtype=float),
+        off=np.array(columns[6], dtype=float),
         noise=np.sqrt([noise.get(load, TYPICAL_NOISE**2) for load in loads]),
     )
 
@@ -82,19 +95,22 @@ def _noise(observations: Sequence[Observation]) -> dict[int, float]:
 
 def _rows(
     item: Observation, typical: float, index: Mapping[SpecConfig, int], loads: Sequence[int]
-) -> Iterator[tuple[int, int, float, float, float, float]]:
+) -> Iterator[tuple[int, int, float, float, float, float, float]]:
     config, load = index[item.config], loads.index(item.load)
     variance = typical
     if item.relative_sd is not None:
         variance = (_NOISE_WORTH * typical + item.relative_sd**2) / (_NOISE_WORTH + 1.0)
     earlier = (1.0 - item.weight) / item.weight
-    variance += _EARLIER_STUDY**2 * earlier
+    (times_off, times_each), (accepts_off, accepts_each) = (
+        np.sqrt(earlier) * np.array(scales) for scales in (_EARLIER_TIMES, _EARLIER_ACCEPTS)
+    )
+    variance += float(times_each**2)
     speculates = float(item.config.speculates)
-    yield config, load, -speculates, 1.0, float(np.log(item.ms_per_token)), variance
+    yield config, load, -speculates, 1.0, float(np.log(item.ms_per_token)), variance, float(times_off)
     if not item.config.speculates or item.accept_length is None:
         return
-    accept_noise = _ACCEPT_NOISE**2 + (0.1**2) * earlier
-    yield config, load, 1.0, 0.0, float(np.log(item.accept_length)), accept_noise
+    accept_noise = _ACCEPT_NOISE**2 + float(accepts_each**2)
+    yield config, load, 1.0, 0.0, float(np.log(item.accept_length)), accept_noise, float(accepts_off)
     if item.config.topk == 1:
         reached = chain_survival(item.histogram)
         for steps in range(1, min(len(reached), item.config.num_steps or 0)):
@@ -103,4 +119,4 @@ def _rows(
             )
             if shorter in index:
                 length = 1.0 + sum(reached[:steps])
-                yield index[shorter], load, 1.0, 0.0, float(np.log(length)), 2.0 * accept_noise
+                yield index[shorter], load, 1.0, 0.0, float(np.log(length)), 2.0 * accept_noise, float(accepts_off)

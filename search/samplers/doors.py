@@ -7,6 +7,7 @@ from typing import Final
 
 from search.config import SpecConfig
 from search.errors import UsageError
+from search.model import Observation, Start
 from search.samplers import finite
 from search.samplers.finite import FiniteSpaceSampler
 from search.samplers.frontier import FrontierSampler
@@ -23,6 +24,8 @@ def make_sampler(
     seed: int,
     loads: tuple[int, int] = (1, 100),
     cost: LaunchCost | None = None,
+    earlier: Sequence[Observation] = (),
+    earlier_starts: Sequence[Start] = (),
 ) -> FiniteSpaceSampler:
     """The sampler a study file or `--sampler` names.
 
@@ -32,12 +35,16 @@ def make_sampler(
         seed: Of the study.
         loads: The two objective concurrencies; only `frontier` looks at them.
         cost: Of a launch; only `frontier` weighs it.
+        earlier: Numbers of an earlier study; only `frontier` learns from them.
+        earlier_starts: What started there and what did not, likewise.
 
     Raises:
         UsageError: There is no such sampler.
     """
     if name == "frontier":
-        return FrontierSampler(configs=configs, seed=seed, loads=loads, cost=cost)
+        return FrontierSampler(
+            configs=configs, seed=seed, loads=loads, cost=cost, earlier=earlier, earlier_starts=earlier_starts
+        )
     if name not in finite.STOCK:
         raise UsageError(f"`--sampler` takes one of {', '.join(SAMPLERS)}, but got {name!r}.")
     return finite.make_sampler(name, configs=configs, seed=seed)

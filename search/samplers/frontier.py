@@ -82,6 +82,7 @@ class FrontierSampler(FiniteSpaceSampler):
         loads: The two objective concurrencies.
         cost: Of a launch; a middling deployment's without it.
         earlier: Numbers of an earlier study, with `weight` below 1.
+        earlier_starts: What started there and what did not, likewise.
         parts: All of them, but for ablations.
     """
 
@@ -93,10 +94,12 @@ class FrontierSampler(FiniteSpaceSampler):
         loads: tuple[int, int] = (1, 100),
         cost: LaunchCost | None = None,
         earlier: Sequence[Observation] = (),
+        earlier_starts: Sequence[Start] = (),
         parts: Parts = Parts(),
     ) -> None:
         super().__init__(None, configs=configs, seed=seed)
-        self._loads, self._cost, self._earlier, self._parts = loads, cost, tuple(earlier), parts
+        self._loads, self._cost, self._parts = loads, cost, parts
+        self._earlier, self._earlier_starts = tuple(earlier), tuple(earlier_starts)
         self._beliefs: tuple[Prior, Feasibility] | None = None
         self._last: tuple[_Seen, Outlook] | None = None
         self._lock = threading.Lock()
@@ -120,7 +123,7 @@ class FrontierSampler(FiniteSpaceSampler):
         evidence = read_trials(trials, named, loads=self._loads)
         seen = _Seen(
             observations=tuple(self._parts.told(item) for item in (*self._earlier, *evidence.observations, *also)),
-            starts=tuple(evidence.starts) if self._parts.feasibility else (),
+            starts=(*self._earlier_starts, *evidence.starts) if self._parts.feasibility else (),
             measured=tuple(evidence.measured),
             pending=tuple(evidence.pending),
             cost=self._cost,

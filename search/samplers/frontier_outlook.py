@@ -191,7 +191,7 @@ class Outlook:
         """What `config` would measure."""
         place = self.prior.index[config]
         low, high = (
-            [float(np.exp(self.belief.quantile(q, load, measured=True)[place])) for q in (_BAND[0], 0.5, _BAND[1])]
+            [float(np.exp(self.belief.quantile(q, load, told=True)[place])) for q in (_BAND[0], 0.5, _BAND[1])]
             for load in self.loads
         )
         likeness = self.prior.kernel(

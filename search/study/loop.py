@@ -17,6 +17,7 @@ from search.samplers import make_sampler
 from search.space import Space
 from search.storage import Store, StudyKind, quiet_optuna
 from search.study.budget import Breaker, Budget
+from search.study.earlier import earlier_evidence
 from search.study.events import Ending, Listener
 from search.study.launching import Launcher
 from search.study.owner import heartbeat
@@ -79,13 +80,18 @@ def run_study(
     """
     known = _known(spec, space)
     sampler = sampler or spec.sampler
+    earlier = earlier_evidence(spec, space)
     finite = make_sampler(
         sampler,
         configs=space.configs,
         seed=spec.seed if seed is None else seed,
         loads=(spec.objectives.latency, spec.objectives.throughput),
         cost=launch_cost(spec),
+        earlier=earlier.observations,
+        earlier_starts=earlier.starts,
     )
+    for line in earlier.words:
+        notice(line if sampler == "frontier" else f"{line}; only `frontier` learns from it, and this is `{sampler}`")
     study = open_study(
         spec,
         name=name,

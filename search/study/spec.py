@@ -238,6 +238,16 @@ class QuestionSpec(_Part):
     at: tuple[Concurrency, ...] = Field(strict=False, min_length=1)
 
 
+class EarlierSpec(_Part):
+    """Numbers that are believed before the first launch, as far as `weight` says: 1/2 is worth half a measurement.
+
+    `recording` is a folder that `search record` wrote, of another release, draft or host.
+    """
+
+    recording: Annotated[str, Field(min_length=1)]
+    weight: Annotated[float, Field(gt=0, lt=1)] = 0.3
+
+
 class SimulationSpec(_Part):
     """Which packaged cost model `--simulate` uses for this study."""
 
@@ -259,6 +269,7 @@ class StudySpec(_Part):
     questions: dict[Name, QuestionSpec] = {}
     measure: MeasureSpec = MeasureSpec()
     budget: BudgetSpec = BudgetSpec()
+    earlier: tuple[EarlierSpec, ...] = Field((), strict=False)
     sampler: Literal["frontier", "tpe", "nsga2", "random", "grid"] = "frontier"
     seed: int = 0
     simulation: SimulationSpec = SimulationSpec()

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from statistics import median
 
 from search.config import SpecConfig
 from search.engines.recording import Recording
 from search.model import Observation, Start
-from search.outcomes import Blame, Outcome
+from search.outcomes import Outcome
 from search.physics import Physics, predict, summary
 from search.samplers.frontier_evidence import observations_of
 from search.storage import LaunchRecord
+from search.study.earlier import Earlier, recorded_evidence
 from search.study.spec import StudySpec
 from search.study.whatif_values import BasisKind
 
@@ -32,6 +33,8 @@ class Basis:
         measured: Configs with numbers at both objectives, in order.
         boot_s: Median time to start of its launches; None where not told.
         words: For people, one sentence each.
+        earlier: What the study file names under `earlier`: it is believed as a search believes it, and nothing
+            is compared with it.
     """
 
     kind: BasisKind
@@ -40,6 +43,12 @@ class Basis:
     measured: tuple[SpecConfig, ...]
     boot_s: float | None
     words: tuple[str, ...]
+    earlier: Earlier = field(default_factory=Earlier)
+
+    @property
+    def believed(self) -> tuple[Observation, ...]:
+        """All numbers that a belief is given."""
+        return (*self.earlier.observations, *self.observations)
 
     def best_at(self, load: int) -> Observation | None:
         """The fastest number at a load."""
@@ -88,29 +97,17 @@ def basis_of_launches(
 
 def basis_of_recording(spec: StudySpec, recording: Recording) -> Basis | None:
     """A recorded table; None where no config of it has both objectives."""
-    observations = tuple(
-        Observation(
-            config,
-            load,
-            1000.0 * load / (sum(row.output_tps for row in rows if row.output_tps) / len(rows)),
-            accept_length=next((row.accept_length for row in rows if row.accept_length), None),
-        )
-        for (config, load), rows in recording.repeats().items()
-    )
+    observations, starts = recorded_evidence(recording)
     measured = _measured(observations, spec)
     if not measured:
         return None
     started = dict.fromkeys(item.config for item in observations)
-    starts = [Start(config, started=True) for config in started]
-    for config, failure in recording.failures().items():
-        if failure.reason.blame is Blame.CONFIG:
-            starts.append(Start(config, started=False, of_memory=failure.reason.value.startswith("OOM")))
     boots = [row.boot_s for row in recording.rows if row.measured and row.boot_s]
     source = (
         "typed in by hand or computed, not measured by this tool" if recording.computed else "measured by this tool"
     )
     words = (f"Recording {recording.name}: {len(observations)} numbers of {len(started)} configs, {source}.",)
-    return Basis("recording", observations, tuple(starts), measured, median(boots) if boots else None, words)
+    return Basis("recording", observations, starts, measured, median(boots) if boots else None, words)
 
 
 def basis_of_physics(spec: StudySpec, physics: Physics, baselines: Sequence[SpecConfig]) -> Basis:

@@ -47,8 +47,8 @@ class Predictor:
         self.outlook = Outlook(
             _prior(configs, spec.loads, seed=spec.seed),
             Feasibility(configs, seed=spec.seed),
-            observations=basis.observations,
-            starts=basis.starts,
+            observations=basis.believed,
+            starts=(*basis.earlier.starts, *basis.starts),
             measured=basis.measured,
             loads=(low, high),
             cost=LaunchCost(self.boot_s, spec.tokens_at(low), spec.tokens_at(high)),
@@ -94,7 +94,9 @@ class Predictor:
     def _rates(self, config: SpecConfig, load: int) -> tuple[float, float, float]:
         """5%, 50% and 95% of output tokens per second."""
         place = self.outlook.prior.index[config]
-        low, middle, high = (1000.0 * load / np.exp(self.outlook.belief.quantile(q, load)[place]) for q in _BAND)
+        low, middle, high = (
+            1000.0 * load / np.exp(self.outlook.belief.quantile(q, load, told=True)[place]) for q in _BAND
+        )
         return float(low), float(middle), float(high)
 
     def _at(self, config: SpecConfig, load: int) -> AtLoad:
@@ -114,7 +116,7 @@ class Predictor:
             best_tps=best.output_tps if best else None,
             beats=None
             if best is None or own
-            else float(self.outlook.belief.probability_below(np.log(best.ms_per_token), load)[place]),
+            else float(self.outlook.belief.probability_below(np.log(best.ms_per_token), load, told=True)[place]),
             model_tps=predict(self.model, config, load, running_limit=limit).output_tps,
         )
 
@@ -166,13 +168,13 @@ class Predictor:
         best = self.basis.best_at(load)
         if best is None:
             return None
-        prior = _part(self.outlook.prior, (config, twin, *(item.config for item in self.basis.observations)))
-        index, belief = prior.index, Belief.given(prior, self.basis.observations)
+        prior = _part(self.outlook.prior, (config, twin, *(item.config for item in self.basis.believed)))
+        index, belief = prior.index, Belief.given(prior, self.basis.believed)
         goal = float(np.log(best.ms_per_token))
         middle, doubt = float(belief.expected(load)[index[twin]]), float(belief.doubt(load)[index[twin]])
 
         def even(log_ms: float) -> bool:
-            told = [*self.basis.observations, Observation(twin, load, float(np.exp(log_ms)))]
+            told = [*self.basis.believed, Observation(twin, load, float(np.exp(log_ms)))]
             return bool(Belief.given(prior, told).expected(load)[index[config]] <= goal)
 
         slow, fast = middle, middle + doubt * float(ndtri(0.001))

@@ -109,6 +109,44 @@ def test_earlier_study_informs_and_does_not_outvote_this_one():
     assert np.exp(both.expected(1)[place]) == pytest.approx(table.ms_per_token[chain, 1], rel=0.1)
 
 
+def test_earlier_study_that_is_off_as_a_whole_still_tells_how_configs_compare():
+    """Another host at half the speed: every number is twice as large, and their ratios hold."""
+    table = invented(3)
+    prior = Prior.of(table.configs, LOADS)
+    off, *others = table.configs
+    half = [others[at] for at in range(0, len(others), 2)]
+    rest = [config for config in others if config not in half]
+    earlier = [Observation(config, 1, 2 * table.ms_per_token[config, 1], weight=0.5) for config in (off, *half)]
+    here = [Observation(off, 1, table.ms_per_token[off, 1], 0.01)]
+
+    def error(seen):
+        belief = Belief.given(prior, seen).expected(1)
+        misses = [belief[prior.index[config]] - np.log(table.ms_per_token[config, 1]) for config in rest]
+        return float(np.sqrt(np.mean(np.square(misses))))
+
+    assert error([*earlier, *here]) < 0.7 * error(here)  # although each of them says twice the time
+
+
+def test_told_bands_hold_noise_everywhere_and_the_models_own_doubt_where_nothing_was_measured():
+    table = invented(3)
+    prior = Prior.of(table.configs, LOADS)
+    off, chain = table.configs[0], next(config for config in table.configs if config.topk == 1)
+    belief = Belief.given(prior, [Observation(off, 1, 10.0, 0.001)])
+
+    def width(config, *, told):
+        low, high = (belief.quantile(q, 1, told=told)[prior.index[config]] for q in (0.05, 0.95))
+        return (high - low) / (2 * 1.645)
+
+    noise = belief.noise[0]
+    assert noise == pytest.approx(0.015, rel=0.5)
+    assert width(off, told=True) ** 2 - width(off, told=False) ** 2 == pytest.approx(noise**2, rel=0.05)
+    widened = width(chain, told=True) ** 2 - width(chain, told=False) ** 2
+    assert widened == pytest.approx(noise**2 + 0.05**2, rel=0.3)
+    # At the other load `off` was not measured either.
+    at_other = [belief.quantile(q, 100, told=told)[0] for told in (False, True) for q in (0.05, 0.95)]
+    assert at_other[2] < at_other[0] and at_other[3] > at_other[1]
+
+
 def test_categorical_knob_of_the_user_is_learned_from_one_pair():
     chains = [SpecConfig("v2", 1, steps, steps + 1) for steps in (1, 2, 3)]
     paged = [SpecConfig("v2", 1, steps, steps + 1, extra=(("attention_backend", "x"),)) for steps in (1, 2, 3)]
