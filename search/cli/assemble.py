@@ -6,7 +6,7 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ from search.server import GpuFacts, check_arguments, installed_release, probe_ho
 from search.space import Space
 from search.storage import StudyKind
 from search.study.fingerprint import fingerprint, study_name
+from search.study.launching import Recorded
 from search.study.preflight import missing_for
 from search.study.spec import StudySpec
 from search.study.study_file import find_study, known_studies, load_study, packaged_spaces
@@ -40,6 +41,7 @@ class Assembly:
         clock: Virtual unless measured.
         open_executor: Takes the GPUs (or none), and starts Ray where asked.
         dialect: None for a recording, which launches nothing.
+        recorded: How many repeats each recorded launch holds, of a study's own recording.
     """
 
     spec: StudySpec
@@ -51,6 +53,7 @@ class Assembly:
     folder: Path
     open_executor: Callable[[], Executor]
     dialect: Dialect | None
+    recorded: Recorded | None = None
 
 
 def assemble(options: RunOptions, *, raw: tuple[str, ...] | None = None) -> Assembly:
@@ -107,7 +110,7 @@ def _simulated(options: RunOptions, spec: StudySpec) -> Assembly:
 
 
 def _replayed(options: RunOptions, folder: Path) -> Assembly:
-    from search.cli.recorded import recording_facts, spec_of_recording
+    from search.cli.recorded import STUDY_FILE, recording_facts, spec_of_recording
     from search.engines import ReplayEngine
     from search.engines.recording import read_recording
 
@@ -117,7 +120,7 @@ def _replayed(options: RunOptions, folder: Path) -> Assembly:
     spec = spec_of_recording(recording)
     if options.seed is not None:
         spec = spec.model_copy(update={"seed": options.seed})
-    return _assembly(
+    assembly = _assembly(
         options,
         spec,
         kind="replay",
@@ -127,6 +130,9 @@ def _replayed(options: RunOptions, folder: Path) -> Assembly:
         dialect=None,
         name=recording.name,
     )
+    # A table that no study wrote may hold any number of repeats for a reason of its own.
+    own = STUDY_FILE in recording.meta
+    return replace(assembly, recorded=recording.repeats_of_launch) if own else assembly
 
 
 def _measured(options: RunOptions, spec: StudySpec, raw: tuple[str, ...] | None) -> Assembly:

@@ -64,6 +64,7 @@ def run_assembled(options: RunOptions, *, out: TextIO, as_json: bool, quiet: boo
                 seed=options.seed,
                 sampler=options.sampler,
                 notice=notice,
+                recorded=parts.recorded,
             )
         finally:
             display.close()

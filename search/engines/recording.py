@@ -101,6 +101,11 @@ class Recording:
                 found[key] = (*found.get(key, ()), row)
         return found
 
+    def repeats_of_launch(self, config: SpecConfig, concurrency: int) -> int:
+        """How many repeats the first launch that measured `config` there holds; 0 where none did."""
+        rows = self.repeats().get((config, concurrency), ())
+        return sum(row.launch == rows[0].launch for row in rows)
+
 
 def read_recording(path: Path) -> Recording:
     """Read `path/meta.json` and `path/measurements.csv`.

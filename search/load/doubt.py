@@ -114,6 +114,25 @@ def throughput_estimate(repeats: Sequence[PhaseResult], *, rng: np.random.Genera
     return _estimate(values, np.mean(drawn, axis=0) * _heavier_tails(freedom), rng, noise=noise)
 
 
+def repeat_doubt(repeats: Sequence[PhaseResult]) -> float | None:
+    """Half of the mean's 95 % interval as a share of it, as far as more repeats of one phase would narrow it.
+
+    At concurrency 1 that is the spread between repeats alone: prompts differ however often they are sent, and all
+    configs answer the same. None where nothing tells it, as of a single repeat without slices.
+
+    Args:
+        repeats: Of one concurrency.
+    """
+    if repeats[0].concurrency == 1:
+        values = [repeat.tpot_ms for repeat in repeats if repeat.tpot_ms is not None]
+        if len(values) < 2:
+            return None
+        spread, freedom = _spread(values)
+        return float(special.stdtrit(freedom, 0.975)) * spread / sqrt(len(values)) / fmean(values)
+    told = throughput_estimate(repeats, rng=np.random.default_rng(_SEED))
+    return None if told.lo is None or told.hi is None else (told.hi - told.lo) / 2 / told.value
+
+
 def rate_of(tpot: Estimate) -> Estimate:
     """Tokens per second of one stream; the ends of the interval change places."""
     times = tpot.prompts

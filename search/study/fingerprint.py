@@ -29,7 +29,8 @@ def study_name(name: str, kind: StudyKind) -> str:
 def fingerprint(spec: StudySpec, *, kind: StudyKind, facts: Mapping[str, str] | None = None) -> dict[str, str]:
     """Everything that changes a measurement, flat, by the names that the study file has for it.
 
-    Budget, watch loads, known configs, questions, sampler and seed are not in it: they may change.
+    Budget, watch loads, known configs, questions, sampler and seed are not in it: they may change. Nor are the
+    wanted doubt and goodput's limits, which change no number but its doubt.
 
     Args:
         spec: The study.

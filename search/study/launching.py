@@ -15,7 +15,7 @@ from search.cluster.executor import Executor
 from search.config import SpecConfig
 from search.contracts import Clock, LaunchPaths, Phase, PhaseResult, Session, Slot
 from search.errors import Interrupted, LaunchFailed, NotRecorded, SearchError
-from search.load import DRAFTS_HELP_ABOVE
+from search.load import DRAFTS_HELP_ABOVE, repeat_doubt
 from search.outcomes import Evidence, Note, Reason
 from search.storage import Expected, LaunchRecord, Stage, Store
 from search.study.course import Course
@@ -28,6 +28,9 @@ _log = logging.getLogger(__name__)
 
 Gate: TypeAlias = Callable[[int, Sequence[PhaseResult]], Evidence | None]
 """Of a trial and what was measured at the latency load: why nothing more need be, or None."""
+
+Recorded: TypeAlias = Callable[[SpecConfig, int], int]
+"""Of a config and a concurrency."""
 
 PROBE = Phase(concurrency=1, requests=4, output_tokens=64, staggered=False)
 """Sent right after ready to a server that speculates: some 256 tokens, a few seconds, no warm-up. The
@@ -65,11 +68,14 @@ class Launcher:
         store: Where rows go.
         clock: Virtual in simulation; moved by what sessions report to have taken.
         reports: The study's own report folder; `launches/` is made inside it.
-        watch_all: Take every watch phase, not only cheap ones: in a replay all are free.
+        watch_all: Take every watch phase, not only cheap ones: in a replay all are free. And repeat
+            nothing out of doubt: what is not recorded cannot be had.
         probe: End the launch right after ready when a short probe shows that the drafts never help.
             For real servers: a recorded or computed boot cannot be spared.
         gate: Asked on launches of the search, with their trial and its latency phases: why nothing
             more need be measured, or None. Called from the thread of the launch.
+        recorded: How many repeats a recorded launch of a config holds at a concurrency, so that a replay takes
+            as many; without it, and with `watch_all`, none beyond the plan.
     """
 
     def __init__(
@@ -84,6 +90,7 @@ class Launcher:
         watch_all: bool = False,
         probe: bool = False,
         gate: Gate | None = None,
+        recorded: Recorded | None = None,
     ) -> None:
         self._spec = spec
         self._study = study
@@ -94,6 +101,7 @@ class Launcher:
         self._watch_all = watch_all
         self._probe = probe
         self._gate = gate
+        self._recorded = recorded
         self._lossless: dict[bool, LosslessGate] = {}
         self._writes = threading.Lock()
         self._loads: dict[str, threading.Lock] = {}
@@ -260,6 +268,8 @@ class Launcher:
                     if concurrency == latency:
                         raise
                     course.gated = True
+        if not course.gated:
+            self._repeat_what_is_in_doubt(session, record, course, turn)
         self._check_outputs(session.effective.config, course, held_out=record.stage == "confirm")
         if course.skipped:
             return
@@ -273,6 +283,22 @@ class Launcher:
                     self._phase(session, record, course, turn, concurrency, repeat)
                 except NotRecorded:
                     break
+
+    def _repeat_what_is_in_doubt(
+        self, session: Session, record: LaunchRecord, course: Course, turn: threading.Lock
+    ) -> None:
+        """Measure objectives again, in turn, until they are sure enough or were repeated as often as they may be."""
+        measure, objectives = self._spec.measure, self._spec.objectives
+        for repeat in range(measure.repeats + 1, measure.repeats_at_most + 1):
+            for concurrency in (objectives.latency, objectives.throughput):
+                repeats = [result for result in course.phases if result.concurrency == concurrency]
+                if len(repeats) == repeat - 1 and self._wants_another(record.asked, repeats):
+                    self._phase(session, record, course, turn, concurrency, repeat)
+
+    def _wants_another(self, config: SpecConfig, repeats: Sequence[PhaseResult]) -> bool:
+        if self._recorded is not None:
+            return len(repeats) < self._recorded(config, repeats[0].concurrency)
+        return not self._watch_all and (repeat_doubt(repeats) or 0.0) > self._spec.measure.doubt
 
     def _skips(self, record: LaunchRecord, course: Course) -> bool:
         """Whether the throughput of a proposal need not be measured; asked once, after its first latency phase."""

@@ -19,7 +19,7 @@ from search.storage import Store, StudyKind, quiet_optuna
 from search.study.budget import Breaker, Budget
 from search.study.earlier import earlier_evidence
 from search.study.events import Ending, Listener
-from search.study.launching import Launcher
+from search.study.launching import Launcher, Recorded
 from search.study.owner import heartbeat
 from search.study.prospects import launch_cost, prospects_of
 from search.study.resume import open_study
@@ -49,6 +49,7 @@ def run_study(
     seed: int | None = None,
     sampler: str | None = None,
     notice: Callable[[str], None] = _log.warning,
+    recorded: Recorded | None = None,
 ) -> Ending:
     """Run or continue a study until a budget ends or every valid config is launched.
 
@@ -69,6 +70,7 @@ def run_study(
         hours: Of launches, over the study's whole life; the study file's without it.
         seed: Of the sampler; the study file's without it.
         sampler: Its name; the study file's without it.
+        recorded: For a replay of a study's own recording, see `Launcher`.
         notice: Told one line when something happens that is no launch, such as a slot that rests.
 
     Raises:
@@ -126,6 +128,7 @@ def run_study(
                 watch_all=kind == "replay",
                 probe=kind == "measured",
                 gate=prospects.skip,
+                recorded=recorded,
             ),
             store=store,
             listener=listener,

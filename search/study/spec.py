@@ -179,6 +179,8 @@ class LimitsSpec(_Part):
 class MeasureSpec(_Part):
     """How phases are measured; part of what makes two measurements comparable.
 
+    An objective is repeated `repeats` times, and then, while more repeats would narrow its doubt and it is
+    above `doubt` (half of the 95% interval as a share of the value), up to `repeats_at_most` times.
     `requests_at_latency` is a floor at low loads, where prompts are what makes one run differ from
     another; above it each worker gets `requests_per_worker` requests. `parallel_loads` lets the
     servers of one host be measured at the same time; without it they take turns, because they share
@@ -190,6 +192,8 @@ class MeasureSpec(_Part):
     requests_at_latency: Count = 16
     requests_per_worker: Count = 4
     repeats: Annotated[int, Field(ge=1, le=20)] = 2
+    doubt: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    repeats_at_most: Annotated[int, Field(ge=1, le=20)] = 4
     watch_repeats: Annotated[int, Field(ge=1, le=20)] = 1
     parallel_loads: bool = False
     prompts: PromptsSpec = PromptsSpec()

@@ -22,10 +22,17 @@ class Speed:
     Attributes:
         rates: Output tokens per second by concurrency.
         accept: Accept length by concurrency, or one for all; None without speculation.
+        swings: By concurrency, what the rates of repeats 1, 2, … are multiplied by; the last counts for all later.
     """
 
     rates: Mapping[int, float]
     accept: float | Mapping[int, float] | None = None
+    swings: Mapping[int, Sequence[float]] = field(default_factory=dict)
+
+    def rate_at(self, concurrency: int, repeat: int) -> float | None:
+        """Of one repeat, from 1; a probe is as fast as the first."""
+        rate, swings = self.rates.get(concurrency), self.swings.get(concurrency, (1.0,))
+        return None if rate is None else rate * swings[min(max(repeat, 1), len(swings)) - 1]
 
     def accept_at(self, concurrency: int) -> float | None:
         """Accept length at one concurrency."""
@@ -156,7 +163,7 @@ class ScriptedSession(SelfClosing):
             raise Interrupted("The scripted engine was aborted.")
         if (error := self._script.phase_error.get(phase.concurrency)) is not None:
             raise error
-        rate = self._script.speed.rates.get(phase.concurrency)
+        rate = self._script.speed.rate_at(phase.concurrency, repeat)
         if rate is None:
             raise NotRecorded(f"The script has no rate at concurrency {phase.concurrency}.")
         tokens = phase.requests * phase.output_tokens

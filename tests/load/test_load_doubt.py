@@ -1,10 +1,12 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from search.contracts import PhaseResult
-from search.load import Estimate, rate_of, ratio, separable, throughput_estimate, tpot_estimate
+from search.load import Estimate, rate_of, ratio, repeat_doubt, separable, throughput_estimate, tpot_estimate
 
 RATES = st.floats(0.1, 1e5)
 
@@ -184,3 +186,30 @@ def test_estimates_without_doubt_are_neither_equal_nor_different(a, b):
 )
 def test_estimates_differ_when_the_gap_exceeds_the_facing_doubts(a, b, differ):
     assert separable(a, b) is differ
+
+
+def at(concurrency, value):
+    return result(tpot=value, tps=value, concurrency=concurrency)
+
+
+@pytest.mark.parametrize(
+    ("values", "doubt"),
+    [
+        ((10.0, 10.0), 0.01837),  # the assumed 1%: sqrt(2 / 3) of it, Student's t of 3, by sqrt(2)
+        ((10.0, 12.0), 0.16804),
+        ((10.0, 12.0, 11.0, 11.0), 0.07434),
+    ],
+)
+def test_doubt_that_repeats_can_lower_is_that_of_their_spread_at_concurrency_1(values, doubt):
+    prompts = [replace(at(1, value), prompt_tpot_ms=(1.0, 50.0), prompt_ids=("a", "b")) for value in values]
+    assert repeat_doubt(prompts) == pytest.approx(doubt, rel=0.001)  # however much prompts differ
+
+
+def test_doubt_that_repeats_can_lower_is_half_the_interval_at_a_load():
+    repeats = [at(100, 900.0), at(100, 1000.0)]
+    told = throughput_estimate(repeats, rng=rng())
+    assert repeat_doubt(repeats) == pytest.approx((told.hi - told.lo) / 2 / 950, rel=0.1)
+
+
+def test_single_repeat_does_not_tell_its_doubt():
+    assert repeat_doubt([at(1, 10.0)]) is None and repeat_doubt([at(100, 10.0)]) is None
