@@ -83,13 +83,16 @@ def run(spec, executor, folder):
         return store.launches("lab")
 
 
-def tagged_processes():
+def tagged_processes(folder):
+    """Of the fake server under `folder`: other tests run beside this one."""
     found = []
     for process in psutil.process_iter():
         try:
-            found += [process] if LAUNCH_TAG in process.environ() else []
+            environ = process.environ()
         except psutil.Error:
             continue
+        if LAUNCH_TAG in environ and str(folder) in environ.get("PYTHONPATH", ""):
+            found.append(process)
     return found
 
 
@@ -116,7 +119,7 @@ def test_study_runs_through_a_ray_actor_and_its_recording_replays_to_the_same_fr
             (1, 1, 4), (8, 1, 24), (1, 2, 4), (8, 2, 24),
         ]  # fmt: skip
         assert all(1 < (phase.accept_length or 1.5) <= 3 for phase in launch.phases)
-    assert tagged_processes() == []
+    assert tagged_processes(tmp_path) == []
 
     monkeypatch.chdir(tmp_path)
     record = CliRunner().invoke(app, ["record", "--study", "lab", "--to", "recordings/lab"])
