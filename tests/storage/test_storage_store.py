@@ -62,6 +62,16 @@ def store(tmp_path):
         yield store
 
 
+def test_database_from_before_expectations_were_stored_goes_on(tmp_path, store):
+    store.begin_launch("kimi", planned)
+    store.close()
+    with sqlite3.connect(tmp_path / "trials.db") as connection:
+        connection.execute("DROP TABLE search_expected")
+    with Store(tmp_path / "trials.db") as again:
+        again.begin_launch("kimi", lambda number: replace(planned(number), expected=EXPECTED))
+        assert [launch.expected for launch in again.launches("kimi")] == [None, EXPECTED]
+
+
 def test_launch_with_all_its_parts_reads_back_equal(store):
     begun = store.begin_launch("kimi", lambda number: replace(planned(number), expected=EXPECTED))
     store.add_phase("kimi", 1, PHASE)
