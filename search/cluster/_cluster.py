@@ -15,6 +15,10 @@ from search.errors import HostUnfit
 CHANGED_BY_RAY = ("OMP_NUM_THREADS", "PYTHONBREAKPOINT")
 """What Ray 2.60 sets for its workers: one OpenMP thread would slow a server's tokenizer and loader."""
 
+GUARDIANS_LIVE = {"RAY_kill_child_processes_on_worker_exit": "0"}
+"""For workers: when a driver dies, Ray 2.60 ends its actors and kills their children, which are our guardians, before
+they can stop what their servers left: a process that forked twice was then nobody's."""
+
 OBJECT_STORE_BYTES = 100 * 2**20
 """Nothing large passes through Ray here; its default would claim a third of the host's memory."""
 
@@ -36,6 +40,7 @@ def connect(address: str | None, *, with_gpus: bool) -> Any:
     # The raylet's notices would land on stdout among results; what they tell (an actor died)
     # comes back as an exception, and their text stays in Ray's own logs.
     os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")
+    os.environ.update(GUARDIANS_LIVE)
     # Ray's own handler of fatal signals counts SIGTERM among them and ends the process with a stack trace.
     os.environ.setdefault("RAY_DISABLE_FAILURE_SIGNAL_HANDLER", "1")
     if address is None:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from search.cluster._cluster import CHANGED_BY_RAY, connect, disconnect, is_up, slots_that_fit
+from search.cluster._cluster import CHANGED_BY_RAY, GUARDIANS_LIVE, connect, disconnect, is_up, slots_that_fit
 from search.cluster._gate import Gate
 from search.cluster._handles import RayEngine
 from search.cluster._holder import EngineFactory, FindUuids, GpuHolder
@@ -243,6 +243,8 @@ class RayExecutor(SelfClosing):
             # Control calls (abort, beat) must come through while a launch or a phase blocks.
             concurrency_groups={"control": 4},
         )(_with_control_group(self._ray))
+        if self._address is not None:  # the workers of a cluster do not inherit from us
+            actor_class = actor_class.options(runtime_env={"env_vars": GUARDIANS_LIVE})
         return actor_class.remote(
             self._factory,
             index=index,

@@ -69,6 +69,14 @@ def marked(mark, *, servers=False):
     return found
 
 
+def described(processes):
+    """What a process is, whose launch, and how old: for who has to find out why it was left."""
+    for process in processes:
+        with contextlib.suppress(psutil.Error):
+            age = time.time() - process.create_time()
+            yield process.pid, process.ppid(), process.cmdline(), process.environ().get(LAUNCH_TAG), f"{age:.0f} s"
+
+
 def start(mark, program, *words, stdin=subprocess.DEVNULL, log=subprocess.PIPE):
     return subprocess.Popen(
         [sys.executable, str(HERE / program), *map(str, words)],
@@ -167,7 +175,9 @@ def test_every_launch_is_accounted_for_once_though_a_driver_is_killed_half_way(s
     complete = Counter(tuple(sorted(t.params.items())) for t in trials if t.state.name in ("COMPLETE", "PRUNED"))
     assert set(complete.values()) == {1}
 
-    until(lambda: not marked(mark, servers=True), CLEAN_S, lambda: str(marked(mark, servers=True)))
+    until(
+        lambda: not marked(mark, servers=True), CLEAN_S, lambda: f"left: {list(described(marked(mark, servers=True)))}"
+    )
     ports = set(ports_in(tmp_path))
     assert len(ports) >= LAUNCHES
     until(lambda: not held(ports), CLEAN_S, lambda: f"held: {held(ports)}")

@@ -1,0 +1,68 @@
+"""A driver that is killed leaves nothing of its servers, not even what hid from them, and nobody has to clean up."""
+
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from search.server import LAUNCH_TAG
+
+HERE = Path(__file__).parent
+GONE_S = 15
+"""Some 3 s on a quiet machine: Ray ends the actor, and the guardian sees its pipe close."""
+
+pytestmark = pytest.mark.slow
+
+
+def started(program, *words, **more):
+    return subprocess.Popen(
+        [sys.executable, str(HERE / program), *map(str, words)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join((str(HERE), str(HERE.parent.parent)))},
+        start_new_session=True,
+        **more,
+    )
+
+
+def servers_of(folder):
+    """Processes of the fake server under `folder`."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            environ = process.environ()
+            if LAUNCH_TAG in environ and str(folder) in environ.get("PYTHONPATH", ""):
+                found.append(process)
+    return found
+
+
+@pytest.fixture(params=["local", "cluster"])
+def address(request):
+    """Of Ray's: none for one of the driver's own, or that of a cluster that outlives it."""
+    if request.param == "local":
+        yield ()
+        return
+    with started("two_node_cluster.py", stdin=subprocess.PIPE) as cluster:
+        yield (cluster.stdout.readline().decode().strip(),)
+        cluster.stdin.close()
+        cluster.wait(60)
+
+
+def test_guardian_outlives_the_actor_and_stops_what_forked_twice(tmp_path, address):
+    with started("killed_driver.py", tmp_path, *address) as driver:
+        assert driver.stdout.readline() == b"ready\n"
+        hidden = [
+            process for process in servers_of(tmp_path) if process.ppid() not in {p.pid for p in servers_of(tmp_path)}
+        ]
+        assert len(servers_of(tmp_path)) >= 4 and len(hidden) == 2  # the launcher, and what left its tree
+        driver.kill()
+    end = time.monotonic() + GONE_S
+    while left := servers_of(tmp_path):
+        assert time.monotonic() < end, [(process, process.cmdline()) for process in left]
+        threading.Event().wait(0.1)
