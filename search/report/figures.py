@@ -27,8 +27,9 @@ FAMILY_STYLE: dict[str, tuple[str, str]] = {
 FRONT_COLOUR = "#009e73"
 LINES_BY_LOAD = 6
 DASHES = ("solid", "dash", "dot", "dashdot")
-LABEL_WIDTH, LABEL_HEIGHT = 0.2, 0.06
-"""Room for a config id, as shares of the plot."""
+LABEL_WIDTH, LABEL_HEIGHT, LABEL_OFF = 0.2, 0.05, 0.035
+"""Room for a config id, and how far from its mark it stands, as shares of the plot."""
+SIDES = {"top center": 1, "bottom center": -1}
 
 
 def pareto(content: ReportContent) -> str:
@@ -142,16 +143,14 @@ def _labels(content: ReportContent) -> dict[SpecConfig, str]:
     """
     points = [_point(content, result) for result in content.judgement.results if _is_complete(content, result)]
     widths = [max(axis) - min(axis) or 1.0 for axis in zip(*points, strict=True)] or [1.0, 1.0]
-    placed: list[tuple[float, float, str]] = []
+    placed: list[tuple[float, float]] = []
     found: dict[SpecConfig, str] = {}
     for result in content.judgement.front:
-        x, y = _point(content, result)
-        for side in ("top center", "bottom center"):
-            if all(
-                side != other or abs(x - left) / widths[0] > LABEL_WIDTH or abs(y - up) / widths[1] > LABEL_HEIGHT
-                for left, up, other in placed
-            ):
-                placed.append((x, y, side))
+        x, y = (value / width for value, width in zip(_point(content, result), widths, strict=True))
+        for side, way in SIDES.items():
+            up = y + way * LABEL_OFF
+            if all(abs(x - other) > LABEL_WIDTH or abs(up - its_up) > LABEL_HEIGHT for other, its_up in placed):
+                placed.append((x, up))
                 found[result.config] = side
                 break
     return found

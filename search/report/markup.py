@@ -63,7 +63,7 @@ def doubt_span(words: str) -> str:
 
 def config_code(config: SpecConfig) -> str:
     """A config id."""
-    return f"<code>{escape(config.config_id)}</code>"
+    return f'<code class="id">{escape(config.config_id)}</code>'
 
 
 def tag_span(text: str, kind: str = "") -> str:

@@ -61,7 +61,7 @@ def test_first_screen_says_the_winner_of_each_load_in_words(text):
     headlines = text.index("At C=30 v2-k1-s2-d3 wins: 759 tok/s, +10.1% over off.")
     assert headlines < text.index("Latency against throughput")
     assert re.search(
-        r"C=30</td><td><strong><code>v2-k1-s2-d3</code></strong></td><td class=\"n\">759<span class=.doubt.> \[752, 767\]</span></td>",
+        r"C=30</td><td><strong><code class=.id.>v2-k1-s2-d3</code></strong></td><td class=\"n\">759<span class=.doubt.> \[752, 767\]</span></td>",
         text,
     )
 
@@ -69,9 +69,9 @@ def test_first_screen_says_the_winner_of_each_load_in_words(text):
 def test_winner_that_only_extrapolation_makes_stands_below_and_says_so(content):
     better = replace(content.judgement.winners[1], config=SpecConfig.from_id("v1-k1-s1-d2"), extrapolated=True)
     text = own_part(page(replace(content, judgement=replace(content.judgement, beyond=(better,)))))
-    row = text[text.index("<code>v1-k1-s1-d2</code>") :].split("</tr>")[0]
+    row = text[text.index('<code class="id">v1-k1-s1-d2</code>') :].split("</tr>")[0]
     assert "extrapolated: worth a launch" in row
-    assert text.index("C=30</td>") < text.index("<code>v1-k1-s1-d2</code>") < text.index("C=100</td>")
+    assert text.index("C=30</td>") < text.index('<code class="id">v1-k1-s1-d2</code>') < text.index("C=100</td>")
 
 
 def test_page_escapes_whatever_users_and_logs_wrote(content):
@@ -212,3 +212,27 @@ def test_search_whose_every_launch_failed_still_says_what_was_expected(content):
     told = Predictions(sentences=("Of 1 config it expected 0.9 to give a measurement; 0 did.",))
     text = page(replace(content, judgement=replace(content.judgement, predictions=told)))
     assert "<h2>Predicted and measured</h2>" in text and "0 did." in text
+
+
+def test_labels_of_neighbours_on_the_front_do_not_cover_one_another(content):
+    """The label below the upper mark hangs where that above the lower one would stand, so that goes below too."""
+    off = content.judgement.results[0]
+
+    def at(config_id, low, high):
+        loads = {1: replace(off.loads[1], rate=Estimate(low)), 100: replace(off.loads[100], rate=Estimate(high))}
+        return replace(off, config=SpecConfig.from_id(config_id), loads=loads)
+
+    front = (at("v2-k1-s1-d2+arf=auto", 80.0, 900.0), at("v2-k1-s1-d2", 80.1, 899.0), at("v1-k1-s2-d3", 80.5, 870.0))
+    judgement = replace(content.judgement, front=front, results=(*front, at("off", 90.0, 500.0)))
+    drawn = figure(page(replace(content, judgement=judgement)), "pareto")
+    sides = {
+        text: side
+        for trace in drawn["data"]
+        for text, side in zip(trace.get("text") or (), trace.get("textposition") or (), strict=False)
+        if text
+    }
+    assert sides == {
+        "v2-k1-s1-d2+arf=auto": "top center",
+        "v2-k1-s1-d2": "bottom center",
+        "v1-k1-s2-d3": "bottom center",
+    }
