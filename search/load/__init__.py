@@ -1,7 +1,16 @@
 """Load on a ready server and the numbers that come of it: client, prompts, phases, statistics."""
 
 from search.load.acceptance import accept_drift, accept_estimate, accept_ratio
-from search.load.doubt import Estimate, rate_of, ratio, repeat_doubt, separable, throughput_estimate, tpot_estimate
+from search.load.doubt import (
+    Estimate,
+    prompts_to_tell,
+    rate_of,
+    ratio,
+    repeat_doubt,
+    separable,
+    throughput_estimate,
+    tpot_estimate,
+)
 from search.load.lossless import OutputCheck, answers_of, check_outputs, read_answers, worst, write_answers
 from search.load.metrics import DRAFTS_HELP_ABOVE
 from search.load.phases import measure, run_phase
@@ -26,6 +35,7 @@ __all__ = [
     "load_prompts",
     "measure",
     "outliers",
+    "prompts_to_tell",
     "rate_of",
     "ratio",
     "read_answers",

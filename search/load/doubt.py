@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from math import exp, inf, log, sqrt
+from math import ceil, exp, inf, log, sqrt
 from statistics import fmean
 
 import numpy as np
@@ -170,13 +170,38 @@ def separable(a: Estimate, b: Estimate) -> bool | None:
     return told.lo > 1 or told.hi < 1
 
 
-def _paired(a: Estimate, b: Estimate) -> Estimate | None:
+def prompts_to_tell(a: Estimate, b: Estimate) -> int | None:
+    """About how many prompts it would take to tell `a / b` from 1, were it what it seems to be.
+
+    None where it is told already, where prompts are not shared, and where the spread between repeats alone is too
+    wide: then more prompts would not help.
+    """
+    pairs = _pairs(a, b)
+    if pairs is None or separable(a, b) is not False:
+        return None
+    assert a.prompts is not None and b.prompts is not None
+    gap = abs(float(np.log(pairs[:, 0].mean() / pairs[:, 1].mean())))
+    relative = pairs / pairs.mean(axis=0)
+    of_prompts = float(np.var(relative[:, 0] - relative[:, 1], ddof=1))
+    room = (gap / float(special.ndtri(0.975))) ** 2 - a.prompts.level_se**2 - b.prompts.level_se**2
+    return max(len(pairs) + 1, ceil(of_prompts / room)) if room > 0 else None
+
+
+def _pairs(a: Estimate, b: Estimate) -> Floats | None:
+    """Times per token of the prompts that both answered, shape (prompts, 2); None where that cannot be said."""
     mine, theirs = a.prompts, b.prompts
     if mine is None or theirs is None or mine.is_rate is not theirs.is_rate:
         return None
     other = dict(zip(theirs.ids, theirs.ms, strict=True))
     pairs = np.asarray([(ms, other[name]) for name, ms in zip(mine.ids, mine.ms, strict=True) if name in other])
     if len(pairs) < 2 or pairs.min() <= 0:  # no time at all: the answer came in one piece
+        return None
+    return pairs
+
+
+def _paired(a: Estimate, b: Estimate) -> Estimate | None:
+    pairs, mine, theirs = _pairs(a, b), a.prompts, b.prompts
+    if pairs is None or mine is None or theirs is None:
         return None
     rng = np.random.default_rng(_SEED)
     sign = -1 if mine.is_rate else 1

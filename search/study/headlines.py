@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from search.config import SpecConfig
-from search.load import Estimate, ratio
+from search.load import Estimate, prompts_to_tell, ratio
 from search.study.host_drift import gain_words
 from search.study.judgement import ConfigResult, LoadWinner
 from search.study.winners import rate_at
@@ -114,7 +114,18 @@ def _pays(winners: Sequence[LoadWinner]) -> str:
         text += f"; not at C={_listed(ties)}, where no speculation is as fast"
     if doubtful:
         text += f"; the gain at C={_listed(doubtful)} is within its doubt"
+        text += "".join(_settled_by(w) for w in within if w.concurrency in doubtful)
     return text + "."
+
+
+def _settled_by(winner: LoadWinner) -> str:
+    """How many prompts would tell a gain from nothing, where prompts are what hides it."""
+    needed = prompts_to_tell(winner.rate, winner.baseline_rate)
+    return (
+        f" (some {needed:,} prompts at C={winner.concurrency} would tell: `measure.requests_at_latency`)"
+        if needed
+        else ""
+    )
 
 
 def _fusion(winners: Sequence[LoadWinner]) -> Iterator[str]:

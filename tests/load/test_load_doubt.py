@@ -6,7 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from search.contracts import PhaseResult
-from search.load import Estimate, rate_of, ratio, repeat_doubt, separable, throughput_estimate, tpot_estimate
+from search.load import (
+    Estimate,
+    prompts_to_tell,
+    rate_of,
+    ratio,
+    repeat_doubt,
+    separable,
+    throughput_estimate,
+    tpot_estimate,
+)
 
 RATES = st.floats(0.1, 1e5)
 
@@ -213,3 +222,45 @@ def test_doubt_that_repeats_can_lower_is_half_the_interval_at_a_load():
 
 def test_single_repeat_does_not_tell_its_doubt():
     assert repeat_doubt([at(1, 10.0)]) is None and repeat_doubt([at(100, 10.0)]) is None
+
+
+def alike(prompts, *, gain, spread, repeats_off=0.0, seed=0):
+    """Two configs on the same prompts: the second faster by `gain`, each prompt's gain spread by `spread`."""
+    draw = rng(seed)
+    base = draw.uniform(8.0, 12.0, prompts)
+    other = base / (1 + gain) * (1 + spread * draw.standard_normal(prompts))
+    names = [f"p{place}" for place in range(prompts)]
+    return [
+        rate_of(
+            tpot_estimate(
+                [result(tpot=times.mean() * off, prompts=times * off, ids=names) for off in (1.0, 1.0 + repeats_off)],
+                rng=rng(),
+            )
+        )
+        for times in (other, base)
+    ]
+
+
+def test_as_many_prompts_as_it_takes_are_told_and_do_tell():
+    faster, slower = alike(16, gain=0.10, spread=0.30, seed=3)
+    assert separable(faster, slower) is False
+    needed = prompts_to_tell(faster, slower)
+    # 0.30 per prompt against a gap of log 1.1 at two standard errors, less the assumed spread of repeats: some 40 to 60
+    # for the 10% that the sample of 16 should show; it shows another gap, which is what the answer goes by.
+    gap, room = np.log(ratio(faster, slower).value), 2 * faster.prompts.level_se**2
+    assert needed == pytest.approx(0.30**2 / ((gap / 1.96) ** 2 - room), rel=0.5)
+    many = [separable(*alike(400, gain=0.10, spread=0.30, seed=seed)) for seed in range(20)]
+    few = [separable(*alike(12, gain=0.10, spread=0.30, seed=seed)) for seed in range(20)]
+    assert sum(many) > 18 and sum(few) < 10
+
+
+def test_gain_that_is_told_needs_no_prompts():
+    assert prompts_to_tell(*alike(16, gain=0.30, spread=0.02)) is None
+
+
+def test_gain_that_repeats_hide_is_not_promised_to_more_prompts():
+    assert prompts_to_tell(*alike(16, gain=0.03, spread=0.02, repeats_off=0.3)) is None
+
+
+def test_estimates_without_shared_prompts_say_nothing_of_them():
+    assert prompts_to_tell(Estimate(100.0, 90.0, 110.0), Estimate(99.0, 90.0, 108.0)) is None

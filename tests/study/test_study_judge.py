@@ -257,3 +257,25 @@ def test_lone_load_names_its_gain_once(spec):
 def test_among_equally_simple_ones_the_faster_wins(spec):
     table = {"off": {1: 90.0, 100: 900.0}, "v1-k1-s2-d3": {1: 99.5, 100: 999.0}, "v2-k1-s2-d3": {1: 100.0, 100: 1000.0}}
     assert [w.config.config_id for w in judge(spec(), repeated(table)).winners] == ["v2-k1-s2-d3"] * 2
+
+
+def test_gain_within_its_doubt_says_how_many_prompts_would_tell_it(spec):
+    base = [8.0, 9.0, 10.0, 11.0, 12.0, 10.0]
+    chain = [4.0, 13.0, 6.0, 12.0, 5.0, 14.0]  # 10% faster in the mean, and by a factor of two either way
+
+    def told(number, config_id, times):
+        low = [
+            replace(
+                phase(1, 1000 / (sum(times) / len(times)), repeat=repeat),
+                prompt_tpot_ms=tuple(times),
+                prompt_ids=tuple("abcdef"),
+            )
+            for repeat in (1, 2)
+        ]
+        return launch(number, config_id, [*low, phase(100, 1000.0), phase(100, 1000.0, repeat=2)])
+
+    judged = judge(spec(watch="[]"), [told(1, "off", base), told(2, "v2-k1-s2-d3", chain)])
+    (pays,) = [line for line in judged.headlines if line.startswith("Speculation pays")]
+    assert "the gain at C=1 is within its doubt (some " in pays
+    assert int(pays.split("(some ")[1].split(" prompts")[0].replace(",", "")) > 50
+    assert pays.endswith("prompts at C=1 would tell: `measure.requests_at_latency`).")
