@@ -222,16 +222,20 @@ def _strike_when_due(case: Case, driver: subprocess.Popen[bytes], scene: Scene, 
         result.ports += [port for port in ports if not _port_is_free(port)]
         result.wrong.append(f"not clean within {limit_s:g} s")
     if "driver" in case.victims:
-        _after_driver(case, mark, result, limit_s - (time.monotonic() - struck))
+        stopped = {process.pid for process in victims} if case.signal == "STOP" else set()
+        _after_driver(case, mark, result, limit_s - (time.monotonic() - struck), stopped)
     else:
         _after_others(driver, folder, mark, result, HUNG_S - (time.monotonic() - struck))
 
 
-def _after_driver(case: Case, mark: str, result: Result, limit_s: float) -> None:
-    """Whatever held GPUs for a driver that is gone, or stopped, has to be gone too."""
+def _after_driver(case: Case, mark: str, result: Result, limit_s: float, stopped: set[int]) -> None:
+    """Whatever held GPUs for a driver that is gone, or stopped, has to be gone too.
+
+    An actor that was stopped itself holds nothing any more once its server is gone; it leaves when it goes on.
+    """
 
     def ours() -> list[psutil.Process]:
-        return [process for process in _marked(mark) if _is_ours(process)]
+        return [process for process in _marked(mark) if _is_ours(process) and process.pid not in stopped]
 
     _expect_none(ours, limit_s, result)
     # Ray's daemons hold no GPU, and their waits are not ours: they are counted only.
