@@ -24,6 +24,8 @@ from benchmarks.race.running import sampler_seed
 from benchmarks.race.sources import Source, folders, load_table, own_worlds
 from benchmarks.race.tables import Table
 from benchmarks.race.worlds import HALVES
+from search.config import SpecConfig
+from search.engines.recording import result_of
 from search.model import Belief, Prior
 from search.outcomes import Outcome
 from search.samplers.frontier_evidence import observations_of
@@ -91,14 +93,12 @@ def _ms(load: int, value: float, high: int) -> float:
     return 1000.0 * load / value if load == high else value
 
 
-def _recorded(table: Table, config: object, load: int) -> float:
+def _recorded(table: Table, config: SpecConfig, load: int) -> float:
     """Log milliseconds per token of a launch: the mean over as many repeats as one measures."""
-    rows = table.repeats[config, load][: table.spec.measure.repeats]  # type: ignore[index]
-    times = [
-        row.tpot_ms if load == 1 and row.tpot_ms is not None else 1000.0 * load / (row.output_tps or math.nan)
-        for row in rows
-    ]
-    return fmean(map(math.log, times))
+    rows = table.repeats[config, load][: table.spec.measure.repeats]
+    phases = [result_of(row, repeat=place, requests=0, computed=False) for place, row in enumerate(rows, 1)]
+    (seen,) = observations_of(config, phases)
+    return math.log(seen.ms_per_token)
 
 
 def lines(found: Sequence[Held]) -> Iterator[str]:

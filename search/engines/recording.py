@@ -103,8 +103,9 @@ class Recording:
 
     def repeats_of_launch(self, config: SpecConfig, concurrency: int) -> int:
         """How many repeats the first launch that measured `config` there holds; 0 where none did."""
-        rows = self.repeats().get((config, concurrency), ())
-        return sum(row.launch == rows[0].launch for row in rows)
+        key = (config, concurrency)
+        launches = [row.launch for row in self.rows if row.measured and (row.config, row.concurrency) == key]
+        return launches.count(launches[0]) if launches else 0
 
 
 def read_recording(path: Path) -> Recording:

@@ -44,7 +44,7 @@ _EFFECTIVE: Final = 400.0
 """Draws that keep their say after the tempered step, in effective number; never more than 15% of all."""
 _LARGE_SPACE: Final = 1500
 """Beyond so many configs only the likeliest scales are used: under a second per ask at 10,000."""
-_DRAWS: Final = 3000
+DRAWS: Final = 3000
 _WORK: Final = 2_000_000
 """Draws x configs x loads at most: large spaces get fewer draws, at least 160."""
 _UNIT_LOG_MS, _UNIT_SD = float(np.log(12.0)), 1.3
@@ -71,19 +71,26 @@ class Prior:
 
     @classmethod
     def of(
-        cls, configs: Sequence[SpecConfig], loads: Sequence[int] = (1, 100), *, seed: int = 0, physics: bool = True
+        cls,
+        configs: Sequence[SpecConfig],
+        loads: Sequence[int] = (1, 100),
+        *,
+        seed: int = 0,
+        draws: int | None = None,
+        physics: bool = True,
     ) -> Prior:
         """Draw the ensemble.
 
         Args:
             configs: All configs to be predicted, locked ones too.
             loads: Concurrencies to be observed or predicted.
-            seed: Of the draws; fewer are taken for spaces of many thousand configs.
+            seed: Of the draws.
+            draws: So many; without it 3,000, and fewer for large spaces.
             physics: Whether they are deployments, or (to show what that pays) planes over the raw knobs.
         """
         if len(set(loads)) != len(loads) or any(load < 1 for load in loads):
             raise UsageError(f"Loads are different whole numbers from 1, but got {tuple(loads)}.")
-        draws = int(np.clip(_WORK / max(1, len(configs) * len(loads)), 160, _DRAWS))
+        draws = draws or int(np.clip(_WORK / max(1, len(configs) * len(loads)), 160, DRAWS))
         rng = np.random.default_rng((seed, 20))
         return cls(
             configs=tuple(configs),
@@ -91,6 +98,18 @@ class Prior:
             surfaces=(sample_surfaces if physics else sample_planes)(configs, loads, draws=draws, rng=rng),
             kernel=TreeKernel(configs),
             index={config: place for place, config in enumerate(configs)},
+        )
+
+    def part(self, configs: Sequence[SpecConfig]) -> Prior:
+        """The same draws for a few of the configs, for beliefs that are made many times."""
+        kept = tuple(dict.fromkeys(configs))
+        at = [self.index[config] for config in kept]
+        return Prior(
+            configs=kept,
+            loads=self.loads,
+            surfaces=Surfaces(self.surfaces.accept[:, at], self.surfaces.cycle[:, at]),
+            kernel=TreeKernel(kept),
+            index={config: place for place, config in enumerate(kept)},
         )
 
     def load_index(self, load: int) -> int:

@@ -167,16 +167,17 @@ def _add_baseline_lines(figure: go.Figure, content: ReportContent) -> None:
 
 def _doubt(loads: list[LoadResult], colour: str) -> dict[str, Any]:
     """Error bars; a value without a known doubt has none, which is not a doubt of zero."""
-    return _error_bars([load.rate for load in loads], colour)
+    return error_bars([load.rate for load in loads], colour)
 
 
 def _gain_doubt(ratios: Sequence[Estimate | None], colour: str) -> dict[str, Any]:
     """The same for gains in percent."""
     nothing = Estimate(1.0)
-    return _error_bars([ratio or nothing for ratio in ratios], colour, scale=100)
+    return error_bars([ratio or nothing for ratio in ratios], colour, scale=100)
 
 
-def _error_bars(estimates: Sequence[Estimate], colour: str, *, scale: float = 1) -> dict[str, Any]:
+def error_bars(estimates: Sequence[Estimate], colour: str, *, scale: float = 1) -> dict[str, Any]:
+    """From each value to the ends of its interval; none where it has none."""
     above = [None if one.hi is None else scale * (one.hi - one.value) for one in estimates]
     below = [None if one.lo is None else scale * (one.value - one.lo) for one in estimates]
     return {

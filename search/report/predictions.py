@@ -5,8 +5,9 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
+from search.load import Estimate
 from search.report.content import ReportContent
-from search.report.figures import calm_layout, figure_json
+from search.report.figures import calm_layout, error_bars, figure_json
 from search.report.markup import config_code, doubt_span, gain_span, list_of, table_of, tag_span
 from search.report.words import bounds, number, percent
 from search.study.judgement import Prediction
@@ -55,14 +56,10 @@ def predictions_figure(content: ReportContent) -> str:
 def _add_load(figure: go.Figure, numbers: list[Prediction], *, colour: str, shift: float) -> None:
     load = numbers[0].concurrency
     at = [one.launch + shift for one in numbers]
-    slow, middle, fast = zip(*(one.expected for one in numbers), strict=True)
+    bands = [Estimate(1.0, slow / middle, fast / middle) for slow, middle, fast in (one.expected for one in numbers)]
     figure.add_scatter(
         x=at, y=[0.0] * len(at), mode="markers", marker={"size": 1, "color": colour}, hoverinfo="skip", showlegend=False,
-        error_y={
-            "type": "data", "symmetric": False, "color": colour, "thickness": 5, "width": 0,
-            "array": [100 * (b / m - 1) for b, m in zip(fast, middle, strict=True)],
-            "arrayminus": [100 * (1 - a / m) for a, m in zip(slow, middle, strict=True)],
-        },
+        error_y=error_bars(bands, colour, scale=100) | {"thickness": 5, "width": 0},
         opacity=0.3,
     )  # fmt: skip
     figure.add_scatter(

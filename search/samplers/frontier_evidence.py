@@ -65,6 +65,11 @@ def observations_of(config: SpecConfig, phases: Iterable[PhaseResult]) -> list[O
     return [item for item in seen if item is not None]
 
 
+def failed_start(config: SpecConfig, reason: str, *, weight: float = 1.0) -> Start:
+    """A config that did not start through its own fault; `reason` is one of the closed list, empty where not told."""
+    return Start(config, started=False, of_memory=reason.startswith("OOM") if reason else None, weight=weight)
+
+
 def read_trials(
     trials: Sequence[FrozenTrial], configs: Mapping[int, SpecConfig], *, loads: tuple[int, int]
 ) -> Evidence:
@@ -84,7 +89,7 @@ def read_trials(
             evidence.pending.append(config)
         elif trial.state is TrialState.COMPLETE and any(value > 0.0 for value in trial.constraints.values()):
             reason = str(trial.user_attrs.get("reason") or "")
-            evidence.starts.append(Start(config, started=False, of_memory=reason.startswith("OOM") if reason else None))
+            evidence.starts.append(failed_start(config, reason))
         elif trial.state in (TrialState.COMPLETE, TrialState.PRUNED):
             seen = _observations(trial, config, loads)
             evidence.observations.extend(seen)

@@ -159,7 +159,7 @@ class Outlook:
 
         A search whose best expected gain lies below this cannot tell its next find from luck.
         """
-        return self._share(self._growth_by_noise()) if len(self._front) else 0.0
+        return self._share(self._growth_by_noise())
 
     def expected_gain(self, candidates: Sequence[SpecConfig]) -> float:
         """Of the best next launch, as a share of the front's hypervolume."""

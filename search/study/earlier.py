@@ -9,7 +9,7 @@ from search.config import SpecConfig
 from search.engines.recording import Recording, read_recording, result_of
 from search.model import Observation, Start
 from search.outcomes import Blame
-from search.samplers.frontier_evidence import observations_of
+from search.samplers.frontier_evidence import failed_start, observations_of
 from search.space import Space
 from search.study.spec import StudySpec
 
@@ -67,7 +67,7 @@ def recorded_evidence(recording: Recording) -> tuple[tuple[Observation, ...], tu
     starts = [Start(config, started=True) for config in dict.fromkeys(item.config for item in observations)]
     for config, failure in recording.failures().items():
         if failure.reason.blame is Blame.CONFIG:
-            starts.append(Start(config, started=False, of_memory=failure.reason.value.startswith("OOM")))
+            starts.append(failed_start(config, failure.reason))
     return tuple(observations), tuple(starts)
 
 

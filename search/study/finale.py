@@ -70,7 +70,7 @@ def _undecided(tried: Sequence[SpecConfig], judgement: Judgement) -> Choice | No
 
 def to_ladder(launches: Sequence[LaunchRecord], judgement: Judgement) -> Choice | None:
     """The next config to measure at many loads: the best of a family that was not on the ladder; `off` comes first."""
-    climbed = {family_of(launch.asked) for launch in launches if launch.stage == "ladder"}
+    climbed = {launch.asked.family for launch in launches if launch.stage == "ladder"}
     best = _best_of_families(judgement.results)
     if len(best) < 2:
         return None  # without anything to compare, no load tells more than before
@@ -78,13 +78,6 @@ def to_ladder(launches: Sequence[LaunchRecord], judgement: Judgement) -> Choice 
         if family not in climbed:
             return result.config, f"winner per load: the best of {family}"
     return None
-
-
-def family_of(config: SpecConfig) -> str:
-    """`off`, or the worker version and the shape: `v2 chain`, `v1 tree`."""
-    if not config.speculates:
-        return "off"
-    return f"{config.spec_version.value} {'chain' if config.topk == 1 else 'tree'}"
 
 
 def _best_of_families(results: Sequence[ConfigResult]) -> dict[str, ConfigResult]:
@@ -96,5 +89,5 @@ def _best_of_families(results: Sequence[ConfigResult]) -> dict[str, ConfigResult
     allowed = [result for result in results if recommendable(result.notes, synthetic=synthetic)]
     best: dict[str, ConfigResult] = {}
     for result in sorted(allowed, key=lambda result: result.extrapolated):
-        best.setdefault(family_of(result.config), result)
+        best.setdefault(result.config.family, result)
     return dict(sorted(best.items(), key=lambda item: (item[1].config.speculates, -item[1].score)))

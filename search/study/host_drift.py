@@ -7,14 +7,10 @@ from dataclasses import dataclass
 
 from search.config import SpecConfig
 from search.load import Estimate, ratio
-from search.outcomes import Outcome
 from search.storage import LaunchRecord
-from search.study.results import config_results
+from search.study.results import config_results, is_baseline_to_compare
 from search.study.spec import StudySpec
 from search.study.winners import TIE
-
-_NOT_COMPARED = ("try", "confirm")
-"""Launches with other arguments or other prompts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +44,7 @@ def host_drifts(spec: StudySpec, launches: Sequence[LaunchRecord]) -> list[HostD
     """One per slot and baseline that was measured there more than once, by slot."""
     groups: dict[tuple[int, SpecConfig], list[LaunchRecord]] = {}
     for launch in launches:
-        if launch.outcome is Outcome.MEASURED and launch.stage not in _NOT_COMPARED and not launch.config.speculates:
+        if is_baseline_to_compare(launch):
             groups.setdefault((launch.slot, launch.config), []).append(launch)
     pairs = [(slot, config, mine[0], mine[-1]) for (slot, config), mine in groups.items() if len(mine) > 1]
     found = [_drift(spec, *pair) for pair in sorted(pairs, key=lambda pair: (pair[0], pair[2].number))]
@@ -65,7 +61,7 @@ def slots_to_measure_again(launches: Sequence[LaunchRecord]) -> dict[int, SpecCo
     for launch in launches:
         if launch.stage == "try":
             continue
-        if launch.outcome is Outcome.MEASURED and launch.stage != "confirm" and not launch.config.speculates:
+        if is_baseline_to_compare(launch):
             baselines.setdefault(launch.slot, launch.config)
             if launch.config == baselines[launch.slot]:
                 owed.pop(launch.slot, None)

@@ -148,7 +148,7 @@ class Launcher:
         with self._writes:
             return self._store.begin_launch(
                 self._study,
-                lambda number: replace(self._planned(number, config, stage, why, trial, slot), expected=expected),
+                lambda number: self._planned(number, config, stage, why, trial, slot, expected),
                 at_most=at_most,
             )
 
@@ -207,7 +207,14 @@ class Launcher:
             return self._loads.setdefault(hosts.get(slot.index, slot.host), threading.Lock())
 
     def _planned(
-        self, number: int, config: SpecConfig, stage: Stage, why: str, trial: int | None, slot: Slot
+        self,
+        number: int,
+        config: SpecConfig,
+        stage: Stage,
+        why: str,
+        trial: int | None,
+        slot: Slot,
+        expected: Expected | None,
     ) -> LaunchRecord:
         name = re.sub(r"[^A-Za-z0-9._+=-]", "_", config.config_id)
         return LaunchRecord(
@@ -220,6 +227,7 @@ class Launcher:
             why=why,
             folder=f"launches/{number:04d}-{name}",
             slot=slot.index,
+            expected=expected,
         )
 
     @contextmanager

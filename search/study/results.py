@@ -90,6 +90,13 @@ def _confirmed(fresh: ConfigResult, searched: ConfigResult | None) -> ConfigResu
     )
 
 
+def is_baseline_to_compare(launch: LaunchRecord) -> bool:
+    """Whether a launch measured a baseline with the study's own arguments and the search's prompts."""
+    return (
+        launch.outcome is Outcome.MEASURED and launch.stage not in ("try", "confirm") and not launch.config.speculates
+    )
+
+
 def barred_configs(launches: Sequence[LaunchRecord]) -> list[SpecConfig]:
     """Configs whose answers were garbage in some launch, in launch order: no speed makes up for that."""
     return list(dict.fromkeys(launch.config for launch in launches if launch.reason is Reason.BAD_OUTPUT))

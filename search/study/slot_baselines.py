@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from search.load import separable
-from search.outcomes import Outcome
 from search.storage import LaunchRecord
 from search.study.judgement import ConfigResult
-from search.study.results import config_results
+from search.study.results import config_results, is_baseline_to_compare
 from search.study.spec import StudySpec
 from search.study.winners import TIE
 
@@ -17,8 +16,7 @@ def slot_sentences(spec: StudySpec, launches: Sequence[LaunchRecord]) -> list[st
     """One sentence for each slot whose baseline differs from the first slot's beyond doubt."""
     by_slot: dict[int, list[LaunchRecord]] = {}
     for launch in launches:
-        # Held-out prompts are no other host.
-        if launch.outcome is Outcome.MEASURED and launch.stage != "confirm" and not launch.config.speculates:
+        if is_baseline_to_compare(launch):
             by_slot.setdefault(launch.slot, []).append(launch)
     if len(by_slot) < 2:
         return []

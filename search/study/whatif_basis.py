@@ -11,7 +11,7 @@ from search.engines.recording import Recording
 from search.model import Observation, Start
 from search.outcomes import Outcome
 from search.physics import Physics, predict, summary
-from search.samplers.frontier_evidence import observations_of
+from search.samplers.frontier_evidence import failed_start, observations_of
 from search.storage import LaunchRecord
 from search.study.earlier import Earlier, recorded_evidence
 from search.study.spec import StudySpec
@@ -78,9 +78,7 @@ def basis_of_launches(
             if launch.boot_s is not None:
                 boots.append(launch.boot_s)
         elif launch.outcome is not None and launch.outcome.blames_config:
-            reason = launch.reason.value if launch.reason else ""
-            of_memory = reason.startswith("OOM") if reason else None
-            starts.append(Start(launch.asked, started=False, of_memory=of_memory, weight=weight))
+            starts.append(failed_start(launch.asked, launch.reason or "", weight=weight))
     measured = _measured(observations, spec)
     if not measured:
         return None

@@ -9,8 +9,8 @@ from scipy.special import ndtri
 
 from search.config import TREE_KNOBS, SpecConfig, SpecVersion
 from search.model import Belief, Feasibility, Observation, Prior
-from search.model.mechanisms import Surfaces, knob_values, sample_surfaces
-from search.model.residual import TreeKernel
+from search.model.belief import DRAWS
+from search.model.mechanisms import knob_values
 from search.physics import CostModel, predict
 from search.samplers import LaunchCost, Outlook
 from search.space import Space
@@ -21,10 +21,9 @@ from search.study.whatif_values import AtLoad, Cost, Expectation, Threshold, Unl
 _BAND = (0.95, 0.5, 0.05)
 """Of time per token: the slow end of the band is the low end of the rate."""
 _HALVINGS = 7
-_DRAWS = 3000
-"""Of the prior, as for a search over a few configs."""
 _SMALL_SPACE = 400
-"""Configs up to which so many draws are a matter of a second."""
+"""Configs up to which as many draws as for a few are a matter of a second: one config then gets one forecast, whatever
+else is asked."""
 
 
 class Predictor:
@@ -45,7 +44,7 @@ class Predictor:
         self.boot_s = (model.boot_s if basis.boot_s is None else basis.boot_s) + model.stop_s
         low, high = spec.objectives.latency, spec.objectives.throughput
         self.outlook = Outlook(
-            _prior(configs, spec.loads, seed=spec.seed),
+            Prior.of(configs, spec.loads, seed=spec.seed, draws=DRAWS if len(configs) <= _SMALL_SPACE else None),
             Feasibility(configs, seed=spec.seed),
             observations=basis.believed,
             starts=(*basis.earlier.starts, *basis.starts),
@@ -168,7 +167,7 @@ class Predictor:
         best = self.basis.best_at(load)
         if best is None:
             return None
-        prior = _part(self.outlook.prior, (config, twin, *(item.config for item in self.basis.believed)))
+        prior = self.outlook.prior.part((config, twin, *(item.config for item in self.basis.believed)))
         index, belief = prior.index, Belief.given(prior, self.basis.believed)
         goal = float(np.log(best.ms_per_token))
         middle, doubt = float(belief.expected(load)[index[twin]]), float(belief.doubt(load)[index[twin]])
@@ -188,22 +187,6 @@ class Predictor:
             slow, fast = (slow, between) if even(between) else (between, fast)
         chance = float(belief.probability_below(fast, load)[index[twin]])
         return Threshold(load, best.config.config_id, best.output_tps, 1000.0 * load / float(np.exp(fast)), chance)
-
-
-def _prior(configs: tuple[SpecConfig, ...], loads: tuple[int, ...], *, seed: int) -> Prior:
-    """The prior of a space, with as many draws whatever is asked: one config gets one forecast."""
-    if len(configs) > _SMALL_SPACE:
-        return Prior.of(configs, loads, seed=seed)
-    surfaces = sample_surfaces(configs, loads, draws=_DRAWS, rng=np.random.default_rng((seed, 20)))
-    return Prior(configs, loads, surfaces, TreeKernel(configs), {config: at for at, config in enumerate(configs)})
-
-
-def _part(prior: Prior, configs: Sequence[SpecConfig]) -> Prior:
-    """The same draws for a few of the configs, for beliefs that are made many times."""
-    kept = tuple(dict.fromkeys(configs))
-    at = [prior.index[config] for config in kept]
-    surfaces = Surfaces(prior.surfaces.accept[:, at], prior.surfaces.cycle[:, at])
-    return Prior(kept, prior.loads, surfaces, TreeKernel(kept), {config: place for place, config in enumerate(kept)})
 
 
 def _unseen_numbers(config: SpecConfig, drafting: Sequence[SpecConfig]) -> Iterator[str]:

@@ -1,6 +1,5 @@
 """A driver that is killed leaves nothing of its servers, not even what hid from them, and nobody has to clean up."""
 
-import contextlib
 import os
 import subprocess
 import sys
@@ -8,10 +7,8 @@ import threading
 import time
 from pathlib import Path
 
-import psutil
 import pytest
-
-from search.server import LAUNCH_TAG
+from fake_servers import servers_of
 
 HERE = Path(__file__).parent
 GONE_S = 15
@@ -31,17 +28,6 @@ def started(program, *words, **more):
     )
 
 
-def servers_of(folder):
-    """Processes of the fake server under `folder`."""
-    found = []
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error):
-            environ = process.environ()
-            if LAUNCH_TAG in environ and str(folder) in environ.get("PYTHONPATH", ""):
-                found.append(process)
-    return found
-
-
 @pytest.fixture(params=["local", "cluster"])
 def address(request):
     """Of Ray's: none for one of the driver's own, or that of a cluster that outlives it."""
@@ -57,10 +43,10 @@ def address(request):
 def test_guardian_outlives_the_actor_and_stops_what_forked_twice(tmp_path, address):
     with started("killed_driver.py", tmp_path, *address) as driver:
         assert driver.stdout.readline() == b"ready\n"
-        hidden = [
-            process for process in servers_of(tmp_path) if process.ppid() not in {p.pid for p in servers_of(tmp_path)}
-        ]
-        assert len(servers_of(tmp_path)) >= 4 and len(hidden) == 2  # the launcher, and what left its tree
+        servers = servers_of(tmp_path)
+        pids = {process.pid for process in servers}
+        hidden = [process for process in servers if process.ppid() not in pids]
+        assert len(servers) >= 4 and len(hidden) == 2  # the launcher, and what left its tree
         driver.kill()
     end = time.monotonic() + GONE_S
     while left := servers_of(tmp_path):

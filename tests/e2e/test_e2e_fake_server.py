@@ -4,8 +4,8 @@ import json
 from functools import partial
 from pathlib import Path
 
-import psutil
 import pytest
+from fake_servers import servers_of
 from typer.testing import CliRunner
 
 from search.cli.app import app
@@ -18,7 +18,6 @@ from search.engines import SglangEngine
 from search.load import load_prompts
 from search.outcomes import Note, Outcome
 from search.report import ReportListener
-from search.server import LAUNCH_TAG
 from search.storage import Store, optuna_storage
 from search.study.fingerprint import fingerprint
 from search.study.launching import Launcher
@@ -83,19 +82,6 @@ def run(spec, executor, folder):
         return store.launches("lab")
 
 
-def tagged_processes(folder):
-    """Of the fake server under `folder`: other tests run beside this one."""
-    found = []
-    for process in psutil.process_iter():
-        try:
-            environ = process.environ()
-        except psutil.Error:
-            continue
-        if LAUNCH_TAG in environ and str(folder) in environ.get("PYTHONPATH", ""):
-            found.append(process)
-    return found
-
-
 def front_of(path):
     return [
         (row["config_id"], row["c1_tpot_ms"], row["c8_output_tps"]) for row in json.loads(path.read_text())["front"]
@@ -119,7 +105,7 @@ def test_study_runs_through_a_ray_actor_and_its_recording_replays_to_the_same_fr
             (1, 1, 4), (8, 1, 24), (1, 2, 4), (8, 2, 24),
         ]  # fmt: skip
         assert all(1 < (phase.accept_length or 1.5) <= 3 for phase in launch.phases)
-    assert tagged_processes(tmp_path) == []
+    assert servers_of(tmp_path) == []
 
     monkeypatch.chdir(tmp_path)
     record = CliRunner().invoke(app, ["record", "--study", "lab", "--to", "recordings/lab"])
