@@ -35,11 +35,12 @@ from search.config import SpecConfig
 from search.contracts import LaunchPaths, Phase, PhaseResult, Slot
 from search.dialects import for_release
 from search.engines import SglangEngine
-from search.load import load_prompts, run_phase
+from search.host.hardware import probe_host
+from search.load.phases import run_phase
+from search.load.prompts import load_prompts
 from search.load.target import Prompt, Target
-from search.server import probe_host
-from search.study.spec import StudySpec
-from search.study.study_file import find_study, load_study
+from search.spec.file import find_study, load_study
+from search.spec.study import StudySpec
 
 SEED = 1
 """Of bench_serving, which shuffles its prompts with it; we send them in the order that gives."""

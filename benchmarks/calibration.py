@@ -26,9 +26,9 @@ from benchmarks.race.tables import Table
 from benchmarks.race.worlds import HALVES
 from search.config import SpecConfig
 from search.engines.recording import result_of
-from search.model import Belief, Prior
+from search.model.belief import Belief, Prior
 from search.outcomes import Outcome
-from search.samplers.frontier_evidence import observations_of
+from search.samplers.evidence import observations_of
 
 AFTER = (3, 5, 8, 12)
 """Launches that the belief has seen."""

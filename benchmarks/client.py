@@ -20,7 +20,8 @@ from benchmarks import client_rivals
 from benchmarks.client_rivals import Missing, Outcome
 from benchmarks.null_server import null_server
 from search.contracts import Phase
-from search.load import Prompt, Target, measure
+from search.load.phases import measure
+from search.load.target import Prompt, Target
 
 LOADS = ((1, 100), (1, 400), (100, 5_000), (100, 10_000), (100, 20_000), (1_000, 5_000), (1_000, 10_000))
 """Concurrency, tokens per second asked of the null server."""

@@ -10,10 +10,11 @@ import argparse
 import sys
 from pathlib import Path
 
+from benchmarks.fitting.fit import Target, fit_physics
+from benchmarks.fitting.story import STORY
 from search.engines.recording import Recording, read_recording
-from search.physics import dump_physics, provenance
-from search.physics.fit import Target, fit
-from search.physics.story import STORY
+from search.physics.files import dump_physics
+from search.physics.provenance import provenance
 
 ROOT = Path(__file__).parent.parent
 PARAMETERS = ROOT / "search" / "physics" / "data" / "kimi_k25_story.json"
@@ -35,7 +36,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=PARAMETERS)
     parser.add_argument("--check", action="store_true", help="compare with --out instead of writing it")
     options = parser.parse_args()
-    physics = fit(STORY, targets(read_recording(options.recording)))
+    physics = fit_physics(STORY, targets(read_recording(options.recording)))
     print("\n".join(provenance(physics)))
     text = dump_physics(physics)
     if options.check:

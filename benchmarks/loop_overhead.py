@@ -20,16 +20,19 @@ from pathlib import Path
 from statistics import fmean
 from tempfile import TemporaryDirectory
 
-from search.cli.assemble import assemble
-from search.cli.contents import ContentBuilder
-from search.cli.options import RunOptions
-from search.cli.running import Fanout
+from search.analysis.findings import Judgement
+from search.app.assemble import assemble
+from search.app.options import RunOptions
+from search.app.report_content import ContentBuilder
+from search.app.run import Fanout
 from search.contracts import RealClock
-from search.report import ReportContent, ReportListener, RunLog
-from search.storage import LaunchRecord, Store, optuna_storage
+from search.report.content import ReportContent
+from search.report.listener import ReportListener, RunLog
+from search.storage.optuna_side import optuna_storage
+from search.storage.records import LaunchRecord
+from search.storage.store import Store
 from search.study.events import Ending, Launching, RunStart
-from search.study.judgement import Judgement
-from search.study.loop import run_study
+from search.study.runner import run_study
 
 TARGET_S = 1.0
 """Of one trial at the end of the run."""

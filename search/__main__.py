@@ -1,6 +1,6 @@
 """`python -m search`."""
 
-from search.cli import main
+from search.cli.app import main
 
 if __name__ == "__main__":
     main()

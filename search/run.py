@@ -1,6 +1,6 @@
 """`python -m search.run`: the main job."""
 
-from search.cli import run_main
+from search.cli.app import run_main
 
 if __name__ == "__main__":
     run_main()

@@ -4,7 +4,7 @@ import contextlib
 
 import psutil
 
-from search.server import LAUNCH_TAG
+from search.server.command import LAUNCH_TAG
 
 
 def servers_of(folder):

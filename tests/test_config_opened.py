@@ -6,7 +6,7 @@ import pytest
 
 from search.dialects import for_release
 from search.errors import UsageError
-from search.study.study_file import find_study, parse_study
+from search.spec.file import find_study, parse_study
 
 STUDY = """
 study: lab

@@ -20,7 +20,7 @@ from search.contracts import LaunchPaths, Phase, PhaseResult, Slot
 from search.engines import ReplayEngine
 from search.errors import LaunchFailed
 from search.outcomes import Outcome
-from search.storage import LaunchRecord, Stage
+from search.storage.records import LaunchRecord, Stage
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -14,7 +14,7 @@ from benchmarks.race.tables import Table, tpot_ms
 from search.config import SpecConfig
 from search.engines.recording import Row
 from search.outcomes import Outcome
-from search.storage import LaunchRecord
+from search.storage.records import LaunchRecord
 from search.study.trials import objective_values
 
 TARGETS = (0.90, 0.95, 0.99)

@@ -11,8 +11,8 @@ from typing import Literal
 from benchmarks.race.hypervolume import Point
 from benchmarks.race.tables import Table, read_table
 from benchmarks.race.worlds import HALVES, Half, make_world
-from search.cli.assemble import read_spec
-from search.cli.options import RunOptions
+from search.app.assemble import read_spec
+from search.app.options import RunOptions
 from search.config import SpecConfig
 from search.contracts import LaunchPaths, Phase, PhaseResult, Slot
 from search.dialects import for_release
@@ -20,7 +20,7 @@ from search.engines import SimulatedEngine
 from search.engines.recording import META, Recording, Row
 from search.errors import LaunchFailed, UsageError
 from search.outcomes import Outcome
-from search.physics import load_physics
+from search.physics.files import load_physics
 
 HERE = Path(__file__).parents[2]
 SIMULATED_REPEATS = 3

@@ -11,12 +11,12 @@ from random import Random
 from statistics import fmean
 
 from benchmarks.race.hypervolume import Point, front, hypervolume, reference_point
-from search.cli.recorded import spec_of_recording
+from search.app.recordings import spec_of_recording
 from search.config import SpecConfig
 from search.engines.recording import Recording, Row, read_recording
 from search.errors import UsageError
 from search.space import Space
-from search.study.spec import StudySpec
+from search.spec.study import StudySpec
 
 TRUTH = "truth.csv"
 """Beside a synthetic table: its objectives without noise, for scoring only."""

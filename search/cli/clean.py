@@ -20,7 +20,8 @@ def clean(
 ) -> None:
     """Stop servers that an earlier crash left on this host: only such as this tool started."""
     from search.errors import HostUnfit
-    from search.server import find_orphans, find_relics, free_stale_locks, stop_relics
+    from search.server.lease import free_stale_locks
+    from search.server.reaper import find_orphans, find_relics, stop_relics
 
     found = find_relics() if everything else find_orphans()
     for relic in found:

@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
+from search.app.options import DEFAULT_STORAGE
 from search.cli.guard import command, say
-from search.cli.options import DEFAULT_STORAGE, DebugOption, StorageOption
+from search.cli.options import DebugOption, StorageOption
 
 
 @command
@@ -18,8 +19,8 @@ def dashboard(
     debug: DebugOption = False,  # noqa: ARG001
 ) -> None:
     """Show the studies of a storage in a browser, until Ctrl-C."""
-    from search.cli.stored import require_database
-    from search.storage import optuna_storage
+    from search.app.stored import require_database
+    from search.storage.optuna_side import optuna_storage
 
     require_database(storage)
     import optuna_dashboard

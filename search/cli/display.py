@@ -5,39 +5,42 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Protocol, TextIO
+from typing import TYPE_CHECKING, TextIO
 
+from search.analysis.findings import Judgement
+from search.app.run import Display, RunEnd
+from search.cli.ending import end_lines, result_json
+from search.cli.guard import say
 from search.report.lines import launched_line, launching_line, start_lines
-from search.storage import LaunchRecord
-from search.study.events import Ending, Launching, Listener, RunStart
-from search.study.judgement import Judgement
+from search.storage.records import LaunchRecord
+from search.study.events import Ending, Launching, RunStart
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 
-class Display(Listener, Protocol):
-    """A listener that may hold the terminal."""
+def display_for(
+    stream: TextIO, *, quiet: bool, as_json: bool = False, environ: Mapping[str, str] = os.environ
+) -> Display:
+    """The display that fits: only the end when quiet, live on a capable terminal, plain elsewhere.
 
-    def noticed(self, line: str) -> None:
-        """Show what is no launch, such as a slot that rests."""
-        ...
-
-    def close(self) -> None:
-        """Give the terminal back, whatever happened. Safe to call twice."""
-        ...
-
-
-def display_for(stream: TextIO, *, quiet: bool, environ: Mapping[str, str] = os.environ) -> Display:
-    """The display that fits: none when quiet, live on a capable terminal, plain elsewhere."""
+    Args:
+        stream: For what happens while the study runs; its end goes to standard output.
+        quiet: Only the end.
+        as_json: The end as JSON.
+        environ: Says what the terminal can do.
+    """
     if quiet:
-        return QuietDisplay()
+        return QuietDisplay(as_json=as_json)
     plain = "NO_COLOR" in environ or environ.get("TERM") == "dumb" or not stream.isatty()
-    return PlainDisplay(stream) if plain else LiveDisplay(stream)
+    return (PlainDisplay if plain else LiveDisplay)(stream, as_json=as_json)
 
 
 class QuietDisplay:
-    """Shows nothing; the end is printed by the command itself."""
+    """Shows the end alone."""
+
+    def __init__(self, *, as_json: bool = False) -> None:
+        self._as_json = as_json
 
     def started(self, start: RunStart) -> None:
         """See `Listener`."""
@@ -54,14 +57,23 @@ class QuietDisplay:
     def noticed(self, line: str) -> None:
         """See `Display`."""
 
+    def finished(self, end: RunEnd) -> None:
+        """See `Display`."""
+        if self._as_json:
+            say(result_json(end.content, end.folder, end.ending))
+            return
+        for line in end_lines(end.content, end.folder):
+            say(line)
+
     def close(self) -> None:
         """See `Display`."""
 
 
-class PlainDisplay:
+class PlainDisplay(QuietDisplay):
     """One line an event, flushed: for logs, pipes and `NO_COLOR`."""
 
-    def __init__(self, stream: TextIO = sys.stdout) -> None:
+    def __init__(self, stream: TextIO = sys.stdout, *, as_json: bool = False) -> None:
+        super().__init__(as_json=as_json)
         self._stream = stream
         self._of: int | None = None
         self._waits = True
@@ -93,9 +105,6 @@ class PlainDisplay:
         """See `Display`."""
         self._say(line)
 
-    def close(self) -> None:
-        """See `Display`."""
-
     def _say(self, line: str) -> None:
         if self._gone:
             return
@@ -110,8 +119,8 @@ class PlainDisplay:
 class LiveDisplay(PlainDisplay):
     """The plain lines, and below them what runs now on each slot, and for how long."""
 
-    def __init__(self, stream: TextIO = sys.stdout) -> None:
-        super().__init__(stream)
+    def __init__(self, stream: TextIO = sys.stdout, *, as_json: bool = False) -> None:
+        super().__init__(stream, as_json=as_json)
         self._progress: Progress | None = None
         self._tasks: dict[int, TaskID] = {}
 

@@ -7,21 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from search.app.options import DEFAULT_REPORTS, RunOptions
 from search.cli.guard import command, say
-from search.cli.options import (
-    DEFAULT_REPORTS,
-    DebugOption,
-    DraftOption,
-    JsonOption,
-    ModelOption,
-    ReportsOption,
-    RunOptions,
-    StudyOption,
-)
+from search.cli.options import DebugOption, DraftOption, JsonOption, ModelOption, ReportsOption, StudyOption
 from search.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from search.study.doctor import Finding
+    from search.preflight.examine import Finding
 
 _STYLES = {"ok": "green", "warning": "yellow", "error": "bold red"}
 
@@ -43,10 +35,10 @@ def doctor(
     import json
     from dataclasses import asdict
 
-    from search.cli.assemble import read_spec
-    from search.cli.doctor_facts import gather
+    from search.app.assemble import read_spec
     from search.dialects import for_release
-    from search.study.doctor import Level, examine, worst
+    from search.preflight.examine import Level, examine, worst
+    from search.preflight.gather import gather
 
     spec = read_spec(RunOptions(here=Path.cwd(), study=study, model=model, draft=draft))
     dialect = for_release(spec.engine.release)

@@ -6,10 +6,10 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from search.report import ReportContent
+from search.report.content import ReportContent
 from search.report.payload import payload
 from search.report.scripts import script_names
-from search.report.words import KIND_SENTENCES, number, percent, score_words
+from search.report.text import KIND_SENTENCES, number, percent, score_words
 from search.study.events import Ending
 
 

@@ -35,8 +35,8 @@ def init(
     """Write a commented study file for a model and its draft; what it guesses is marked as a guess."""
     if not model:
         raise UsageError("`--model` names the target, such as `--model /models/Kimi-K2.5`.")
-    from search.cli.init_guess import study_name
-    from search.cli.init_write import checked, draft_study
+    from search.app.init_guess import study_name
+    from search.app.init_study import checked, draft_study
 
     chosen = name or study_name(model)
     path = out or Path("spaces") / f"{chosen}.yaml"

@@ -8,16 +8,9 @@ from typing import Annotated
 
 import typer
 
+from search.app.options import RunOptions
 from search.cli.guard import command, say
-from search.cli.options import (
-    DebugOption,
-    DraftOption,
-    JsonOption,
-    LaunchesOption,
-    ModelOption,
-    RunOptions,
-    StudyOption,
-)
+from search.cli.options import DebugOption, DraftOption, JsonOption, LaunchesOption, ModelOption, StudyOption
 from search.errors import UsageError
 
 
@@ -36,9 +29,9 @@ def plan(
         raise UsageError("`--study` names the study to plan, such as `--study kimi-k25`.")
     import json
 
-    from search.cli.assemble import read_spec
-    from search.cli.doctor_facts import draft_doubts
-    from search.cli.planning import plan_of
+    from search.app.assemble import read_spec
+    from search.app.plan import plan_of
+    from search.preflight.gather import draft_doubts
 
     spec = read_spec(RunOptions(here=Path.cwd(), study=study, model=model, draft=draft))
     made = plan_of(spec, launches=launches or spec.budget.launches)

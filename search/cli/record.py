@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
+from search.app.options import DEFAULT_STORAGE
 from search.cli.guard import command, say
-from search.cli.options import DEFAULT_STORAGE, DebugOption, StorageOption, StudyOption
+from search.cli.options import DebugOption, StorageOption, StudyOption
 from search.errors import UsageError
 
 
@@ -24,10 +25,10 @@ def record(
         raise UsageError("`--study` names the study to record, such as `--study kimi-k25`.")
     if (to / "meta.json").exists():
         raise UsageError(f"`--to` names a new recording, but {to} holds one. Remove it, or choose another name.")
-    from search.cli.recorded import recording_of
-    from search.cli.stored import require_database, spec_of, stored_study
+    from search.app.recordings import recording_of
+    from search.app.stored import require_database, spec_of, stored_study
     from search.engines.recording import write_recording
-    from search.storage import Store
+    from search.storage.store import Store
 
     require_database(storage)
     with Store(storage) as store:

@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
+from search.app.options import DEFAULT_REPORTS, DEFAULT_STORAGE
 from search.cli.guard import command, say
-from search.cli.options import (
-    DEFAULT_REPORTS,
-    DEFAULT_STORAGE,
-    DebugOption,
-    JsonOption,
-    ReportsOption,
-    StorageOption,
-    StudyOption,
-)
+from search.cli.options import DebugOption, JsonOption, ReportsOption, StorageOption, StudyOption
 from search.errors import UsageError
 
 
@@ -26,12 +19,12 @@ def report(
     """Rebuild a study's report from the database alone."""
     if study is None:
         raise UsageError("`--study` names the study to report, such as `--study kimi-k25`.")
-    from search.cli.contents import ContentBuilder
+    from search.analysis.analyse import judge
+    from search.app.report_content import ContentBuilder
+    from search.app.stored import require_database, spec_of, stored_study
     from search.cli.ending import end_lines, result_json
-    from search.cli.stored import require_database, spec_of, stored_study
-    from search.report import write_report
-    from search.storage import Store
-    from search.study.judge import judge
+    from search.report.files import write_report
+    from search.storage.store import Store
 
     require_database(storage)
     with Store(storage) as store:

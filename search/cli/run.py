@@ -5,10 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from search.app.options import DEFAULT_REPORTS, DEFAULT_STORAGE, RunOptions
 from search.cli.guard import command, say
 from search.cli.options import (
-    DEFAULT_REPORTS,
-    DEFAULT_STORAGE,
     AcceptOption,
     DebugOption,
     DraftOption,
@@ -21,7 +20,6 @@ from search.cli.options import (
     RayAddressOption,
     ReplayOption,
     ReportsOption,
-    RunOptions,
     SamplerOption,
     SeedOption,
     SimulateOption,
@@ -72,6 +70,7 @@ def run(
         # Before the imports that take a second or two: a person should see that something happens.
         what = f"replay of {replay}" if replay else f"study {study}" if study else "no study named"
         say(f"search: {what}", err=as_json)
-    from search.cli.running import run_assembled
+    from search.app.run import run as run_study
+    from search.cli.display import display_for
 
-    run_assembled(options, out=sys.stderr if as_json else sys.stdout, as_json=as_json, quiet=quiet)
+    run_study(options, display_for(sys.stderr if as_json else sys.stdout, quiet=quiet, as_json=as_json))

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from typer.core import TyperCommand
 
+from search.app.options import DEFAULT_REPORTS, DEFAULT_STORAGE, RunOptions
 from search.cli.guard import command, say
 from search.cli.options import (
-    DEFAULT_REPORTS,
-    DEFAULT_STORAGE,
     DebugOption,
     DraftOption,
     ExecutorOption,
@@ -22,7 +20,6 @@ from search.cli.options import (
     RayAddressOption,
     ReplayOption,
     ReportsOption,
-    RunOptions,
     SeedOption,
     SimulateOption,
     StorageOption,
@@ -85,7 +82,20 @@ def try_(
     )
     if not quiet:
         say(f"search: one launch for study {study or replay}", err=as_json)
-    from search.cli.trying import try_config
+    import json
+
+    from search.app.try_one import try_config
+    from search.cli.try_text import tried_lines, tried_result
 
     words = ctx.meta.get(_RAW_WORDS, ()) if raw else None
-    try_config(options, config, words, out=sys.stderr if as_json else sys.stdout, as_json=as_json, quiet=quiet)
+
+    def launching(asked: object) -> None:
+        if not quiet:
+            say(f"launching {asked}", err=as_json)
+
+    tried = try_config(options, config, words, launching=launching)
+    lines = [json.dumps(tried_result(tried.record), indent=1, allow_nan=False)] if as_json else tried_lines(tried)
+    for line in lines:
+        say(line)
+    if tried.error is not None:
+        raise tried.error

@@ -7,18 +7,9 @@ from typing import Annotated
 
 import typer
 
+from search.app.options import DEFAULT_STORAGE, RunOptions
 from search.cli.guard import command, say
-from search.cli.options import (
-    DEFAULT_STORAGE,
-    DebugOption,
-    DraftOption,
-    JsonOption,
-    ModelOption,
-    RunOptions,
-    SeedOption,
-    StorageOption,
-    StudyOption,
-)
+from search.cli.options import DebugOption, DraftOption, JsonOption, ModelOption, SeedOption, StorageOption, StudyOption
 from search.errors import UsageError
 
 RecordingOption = Annotated[
@@ -48,7 +39,7 @@ def whatif(
         raise UsageError("`--study` names the study to ask about, such as `--study kimi-k25`.")
     import json
 
-    from search.cli.whatif_evidence import ask
+    from search.app.whatif import ask
 
     options = RunOptions(here=Path.cwd(), study=study, storage=storage, seed=seed, model=model, draft=draft)
     answer = ask(options, config, recording)

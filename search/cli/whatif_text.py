@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 
 from search.cli.guard import say
 from search.dialects import known_releases
-from search.report.words import duration
-from search.study.whatif_values import AtLoad, Expectation, Legality, Unlocking, Variant, WhatIf
-from search.study.whatif_verdict import share, tps
+from search.report.text import duration
+from search.whatif.answer import AtLoad, Expectation, Legality, Unlocking, Variant, WhatIf
+from search.whatif.verdict import share, tps
 
 _NARROWEST, _WIDEST = 60, 120
 _SEPARATIONS = 2

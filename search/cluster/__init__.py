@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from search.cluster.executor import Executor, InlineExecutor
+from search.cluster._executor import Executor, InlineExecutor
 
 if TYPE_CHECKING:
     from search.cluster._nodes import ask_nodes

@@ -14,8 +14,8 @@ from search.cluster._files import Workplace
 from search.config import SpecConfig
 from search.contracts import EffectiveSettings, Engine, LaunchPaths, Phase, PhaseResult, Session, Slot, StopReport
 from search.errors import HostUnfit, LaunchFailed
+from search.host.nvml import gpu_memory_used
 from search.server.lease import LeaseTerms
-from search.server.nvml import gpu_memory_used
 
 EngineFactory = Callable[[], Engine]
 FindUuids = Callable[[int], tuple[str, ...]]

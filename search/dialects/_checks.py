@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from search.dialects import _rules_backends, _rules_drafting, _rules_links, _rules_modes
+from search.dialects._base import Rule
 from search.dialects._rule import Check
 from search.dialects._sources import sources_of
 from search.dialects._traits import Traits
-from search.dialects.base import Rule
 
 _TOPICS = (_rules_drafting, _rules_backends, _rules_modes, _rules_links)
 

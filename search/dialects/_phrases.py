@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from search.dialects.base import Phrase
+from search.dialects._base import Phrase
 from search.outcomes import Reason
 
 SCHEDULER_KILLED: Final = Phrase(r"scheduler died during initialization \(exit code: -9\)", Reason.HOST_OOM)

@@ -6,8 +6,8 @@ import re
 import warnings
 from typing import Final
 
+from search.dialects._base import Dialect
 from search.dialects._order import order
-from search.dialects.base import Dialect
 from search.dialects.resolved_late import Sglang0520, Sglang0523
 from search.dialects.spec_v1_default import Sglang0509, Sglang0510
 from search.dialects.spec_v2_default import Sglang0511, Sglang0512

@@ -18,6 +18,7 @@ from search.config import KnobValue, SpecConfig, SpecVersion
 from search.deployment import ArgValue, Deployment
 from search.dialects import _adaptive, _fusion, _knobs
 from search.dialects._backends import resolve_backends, resolve_draft_backends, resolve_page_size
+from search.dialects._base import Rule
 from search.dialects._flags import flags_of
 from search.dialects._rule import Check
 from search.dialects._setting import (
@@ -32,7 +33,6 @@ from search.dialects._setting import (
     text,
 )
 from search.dialects._traits import Traits
-from search.dialects.base import Rule
 from search.errors import UnsupportedKnob
 
 BUILT_IN: Final = frozenset({*_knobs.PLAIN_FLAGS, "allreduce_transport", "overlap", "adaptive"})

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from search.dialects._base import Rule
 from search.dialects._setting import Setting
-from search.dialects.base import Rule
 
 Test = Callable[[Setting], bool]
 

@@ -11,13 +11,13 @@ from search.config import KnobValue, SpecConfig, SpecVersion
 from search.contracts import EffectiveSettings
 from search.deployment import ArgValue, Deployment
 from search.dialects import _adaptive, _fusion, _knobs, _readback, _targets
+from search.dialects._base import Dialect, LaunchArgs, Rule
 from search.dialects._checks import checks_of
 from search.dialects._flags import flags_of, nearest_flag
 from search.dialects._resolver import BUILT_IN, Resolver
 from search.dialects._rule import Check
 from search.dialects._setting import arguments
 from search.dialects._traits import Traits
-from search.dialects.base import Dialect, LaunchArgs, Rule
 from search.errors import UsageError
 
 

@@ -7,9 +7,9 @@ from typing import ClassVar, Final
 
 from search.config import SpecVersion
 from search.dialects import _history as history
+from search.dialects._base import LaunchArgs, MetaFields
 from search.dialects._sglang import SglangDialect
 from search.dialects._traits import Traits
-from search.dialects.base import LaunchArgs, MetaFields
 
 OLD_GRAPH_FLAGS: Final = {
     "cuda-graph-max-bs-decode": "`cuda-graph-max-bs`",

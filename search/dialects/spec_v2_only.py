@@ -7,10 +7,10 @@ from typing import ClassVar
 
 from search.config import SpecVersion
 from search.dialects import _history as history
+from search.dialects._base import LaunchArgs, MetaFields, Phrase
 from search.dialects._phrases import SCHEDULER_KILLED
 from search.dialects._sglang import SglangDialect
 from search.dialects._traits import Traits
-from search.dialects.base import LaunchArgs, MetaFields, Phrase
 from search.dialects.spec_v1_default import OLD_GRAPH_FLAGS
 
 _0_5_13 = Traits(

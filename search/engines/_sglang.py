@@ -18,32 +18,18 @@ from search.engines._sglang_session import DEATH_GRACE_S, RunPhase, SglangSessio
 from search.errors import LaunchFailed
 from search.load.target import Limits, Prompt
 from search.outcomes import Evidence, Reason
-from search.server import (
-    BootLimits,
-    GpuLease,
-    LeaseTerms,
-    NotReady,
-    Os,
-    Patience,
-    PortBlock,
-    RealOs,
-    Supervisor,
-    Unready,
-    ask_first_token,
-    classify,
-    classify_stall,
-    dump_stacks,
-    find_py_spy,
-    fresh_ports,
-    lease_gpus,
-    mask_tree,
-    read_server_info,
-    reap_orphans,
-    server_command,
-    wait_for_free_memory,
-    wait_ready,
-)
+from search.server.classify import classify, classify_stall
+from search.server.command import server_command
 from search.server.gpu_watch import GpuWatch
+from search.server.http import ask_first_token, read_server_info
+from search.server.lease import GpuLease, LeaseTerms, lease_gpus, wait_for_free_memory
+from search.server.masking import mask_tree
+from search.server.ports import PortBlock, fresh_ports
+from search.server.readiness import BootLimits, NotReady, Unready, wait_ready
+from search.server.reaper import reap_orphans
+from search.server.stacks import dump_stacks, find_py_spy
+from search.server.supervisor import Patience, Supervisor
+from search.server.system import Os, RealOs
 
 _log = logging.getLogger(__name__)
 
@@ -280,6 +266,6 @@ def _of_another_launch(info: dict[str, Any], ports: PortBlock) -> str:
 
 
 def _client() -> RunPhase:
-    from search.load import run_phase  # late: brings the HTTP client
+    from search.load.phases import run_phase
 
     return run_phase

@@ -16,12 +16,14 @@ from search.engines._decode_log import DecodeLog, log_size, read_decode_log
 from search.errors import Interrupted, LoadFailed, UsageError
 from search.load.event_loop import loop_factory
 from search.load.guards import check_room, times_used
-from search.load.lossless import write_answers
 from search.load.notes import throttled
 from search.load.target import Limits, Prompt, Target
 from search.outcomes import Evidence, Note, Reason
-from search.server import Os, Supervisor, classify
+from search.server.classify import classify
 from search.server.gpu_watch import GpuWatch
+from search.server.supervisor import Supervisor
+from search.server.system import Os
+from search.stats.losslessness import write_answers
 
 _log = logging.getLogger(__name__)
 

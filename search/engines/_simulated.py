@@ -10,9 +10,11 @@ from search.deployment import Deployment
 from search.engines._noise import Noise, mean_one
 from search.engines._played import PlayedSession
 from search.errors import LaunchFailed
-from search.load import DRAFTS_HELP_ABOVE
+from search.load.metrics import DRAFTS_HELP_ABOVE
 from search.outcomes import Evidence, Note, Reason
-from search.physics import Physics, Prediction, accept_length, predict, running_requests, tree_survival
+from search.physics.acceptance import accept_length
+from search.physics.cost import Prediction, predict, running_requests, tree_survival
+from search.physics.model import Physics
 
 WINDOWS = 10
 """Slices of the steady window."""

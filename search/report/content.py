@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
 
+from search.analysis.findings import ConfigResult, Judgement, LoadWinner
 from search.config import CORE_KNOBS, KnobValue, SpecConfig
-from search.load import Estimate
-from search.report.words import KIND_LABELS, gain_bounds, percent
+from search.report.text import KIND_LABELS, gain_bounds, percent
 from search.space import SpaceSummary
-from search.storage import LaunchRecord, StudyRecord
-from search.study.judgement import ConfigResult, Judgement, LoadWinner
-from search.study.spec import StudySpec
+from search.spec.study import StudySpec
+from search.stats.estimates import Estimate
+from search.storage.records import LaunchRecord, StudyRecord
 
 
 @dataclass(frozen=True)

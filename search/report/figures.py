@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from search.analysis.findings import ConfigResult, LoadResult
 from search.config import SpecConfig
-from search.load import Estimate
 from search.report.content import ReportContent
-from search.report.words import bounds, gain_bounds, number, percent
-from search.study.judgement import ConfigResult, LoadResult
+from search.report.text import bounds, gain_bounds, number, percent
+from search.stats.estimates import Estimate
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING, TypeAlias
 
+from search.analysis.findings import ConfigResult
+from search.analysis.results import launch_load
 from search.contracts import PhaseResult
-from search.load import Estimate
 from search.report.content import ReportContent, knob_values
 from search.report.scripts import one_line_command
-from search.report.words import lossless_words
-from search.storage import Expected, LaunchRecord
-from search.study.judgement import ConfigResult
-from search.study.results import launch_load
+from search.report.text import lossless_words
+from search.stats.estimates import Estimate
+from search.storage.records import Expected, LaunchRecord
 
 if TYPE_CHECKING:
     import pandas as pd

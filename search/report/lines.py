@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from statistics import fmean
 
+from search.analysis.findings import Judgement
 from search.outcomes import Note
-from search.report.words import KIND_LABELS, counted, duration, number, one_line, percent
-from search.storage import LaunchRecord
+from search.report.text import KIND_LABELS, counted, duration, number, one_line, percent
+from search.storage.records import LaunchRecord
 from search.study.events import Launching, RunStart
-from search.study.judgement import Judgement
 
 
 def start_lines(start: RunStart) -> list[str]:

@@ -6,14 +6,14 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
+from search.analysis.findings import Judgement
 from search.contracts import Clock
 from search.report.content import ReportContent
 from search.report.files import write_page, write_tables
 from search.report.lines import launched_line, launching_line, start_lines
-from search.report.words import one_line
-from search.storage import LaunchRecord
+from search.report.text import one_line
+from search.storage.records import LaunchRecord
 from search.study.events import Ending, Launching, RunStart
-from search.study.judgement import Judgement
 
 PAGE_EVERY_S = 30.0
 _log = logging.getLogger(__name__)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from search.analysis.findings import ConfigResult
 from search.report.content import ReportContent
 from search.report.scripts import script_names
-from search.report.words import (
+from search.report.text import (
     KIND_SENTENCES,
     bounds,
     counted,
@@ -21,7 +22,6 @@ from search.report.words import (
     score_bounds,
     score_words,
 )
-from search.study.judgement import ConfigResult
 
 
 def summary(content: ReportContent) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence, Set
 from html import escape
 
 from search.config import SpecConfig
-from search.report.words import number, percent
+from search.report.text import number, percent
 
 NOTHING = '<span class="none">-</span>'
 

@@ -6,8 +6,8 @@ from html import escape
 from importlib import resources
 
 from search.report import figures
+from search.report.calibration import predictions, predictions_figure
 from search.report.content import ReportContent
-from search.report.predictions import predictions, predictions_figure
 from search.report.sections import (
     answers,
     configs,
@@ -20,7 +20,7 @@ from search.report.sections import (
     setting,
     times,
 )
-from search.report.words import KIND_SENTENCES
+from search.report.text import KIND_SENTENCES
 
 # No source is allowed but what stands in the file itself: a hostile name in a study file that
 # slipped past escaping still could not fetch or send anything.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from search.analysis.findings import LoadWinner
 from search.report.content import ReportContent
 from search.report.frames import front_rows
 from search.report.scripts import script_names
-from search.study.judgement import LoadWinner
 
 
 def payload(content: ReportContent) -> dict[str, Any]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
+from search.analysis.findings import Pick
 from search.report.content import ReportContent
-from search.report.words import KIND_SENTENCES, bounds, number, one_line, role_words
-from search.study.judgement import Pick
+from search.report.text import KIND_SENTENCES, bounds, number, one_line, role_words
 
 
 def script_names(content: ReportContent) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from html import escape
 
-from search.load import Estimate
+from search.analysis.findings import ConfigResult, LoadWinner
 from search.outcomes import Note
 from search.report.content import ReportContent
 from search.report.markup import (
@@ -20,7 +20,7 @@ from search.report.markup import (
     tag_span,
 )
 from search.report.scripts import script_names
-from search.report.words import (
+from search.report.text import (
     bounds,
     counted,
     duration,
@@ -31,7 +31,7 @@ from search.report.words import (
     score_bounds,
     score_words,
 )
-from search.study.judgement import ConfigResult, LoadWinner
+from search.stats.estimates import Estimate
 
 TIES_SHOWN = 3
 

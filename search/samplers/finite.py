@@ -17,7 +17,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 from search.config import KnobValue, SpecConfig
 from search.errors import SearchError, UsageError
 from search.samplers.knobs import Params, distributions_of, key_of, nearest, view_distributions_of
-from search.storage import quiet_optuna
+from search.storage.optuna_side import quiet_optuna
 
 DRAWS = 8
 """Proposals of the stock sampler looked at before the nearest valid config is taken."""

@@ -12,10 +12,12 @@ from optuna.trial import FrozenTrial
 
 from search.config import SpecConfig, simplicity
 from search.contracts import PhaseResult
-from search.model import Feasibility, Observation, Prior, Start
+from search.model.belief import Prior
+from search.model.feasibility import Feasibility, Start
+from search.model.observations import Observation
+from search.samplers.evidence import config_of, observations_of, read_trials
 from search.samplers.finite import FiniteSpaceSampler
-from search.samplers.frontier_evidence import config_of, observations_of, read_trials
-from search.samplers.frontier_outlook import LaunchCost, Outlook
+from search.samplers.outlook import LaunchCost, Outlook
 
 WHY = "why"
 """User attribute of a trial: one line that says why its config was chosen."""

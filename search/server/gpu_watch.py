@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from search.contracts import GpuState
-from search.server.nvml import nvml_session
+from search.host.nvml import nvml_session
 
 # NVML's `nvmlClocksEventReason…` bits that mean slower than asked. Left out are idle, clocks an
 # application set, sync boost and display settings: they are the host's set-up, not a disturbance.

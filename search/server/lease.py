@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from search.errors import Interrupted, LaunchFailed
+from search.host.nvml import GpuUser
 from search.outcomes import Evidence, Reason
-from search.server.nvml import GpuUser
 from search.server.reaper import describe
 from search.server.system import Os
 

@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from search.host.nvml import gpu_users
 from search.server.command import GUARDIAN_TAG, LAUNCH_TAG
 from search.server.guardian import Process, process_table
 from search.server.masking import mask_words
-from search.server.nvml import gpu_users
 from search.server.system import variable_of
 
 GRACE_S = 10.0

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from search.contracts import Clock, RealClock
+from search.host.nvml import GpuUser, gpu_memory_used, gpu_users
 from search.server import guardian
 from search.server.command import GUARDIAN_TAG, LAUNCH_TAG
 from search.server.guardian import Process
-from search.server.nvml import GpuUser, gpu_memory_used, gpu_users
 from search.server.ports import port_is_free
 
 Event = Mapping[str, Any]

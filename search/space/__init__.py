@@ -4,7 +4,7 @@ from search.space._assignments import parse_assignments
 from search.space._choices import FULL_TREE, DraftTokens, SpaceChoices
 from search.space._enumerate import check_patches, enumerate_space
 from search.space._space import Dropped, Explanation, Locked, Space, launch_order
-from search.space.plan import LockedConfig, RuleCount, SpaceSummary
+from search.space._summary import LockedConfig, RuleCount, SpaceSummary
 
 __all__ = [
     "FULL_TREE",

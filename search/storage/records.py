@@ -9,8 +9,8 @@ from typing import Literal, TypeAlias
 
 from search.config import SpecConfig
 from search.contracts import EffectiveSettings, PhaseResult
-from search.load import OutputCheck
 from search.outcomes import Blame, Evidence, Note, Outcome, Reason
+from search.stats.losslessness import OutputCheck
 
 StudyKind: TypeAlias = Literal["measured", "simulated", "replay"]
 Stage: TypeAlias = Literal["baseline", "known", "search", "confirm", "ladder", "closing", "try"]

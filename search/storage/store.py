@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session, selectinload
 from search.contracts import PhaseResult, SelfClosing
 from search.errors import SearchError, StorageFault, UsageError
 from search.storage.faults import told_as_storage_fault
-from search.storage.owners import this_process
+from search.storage.owner import this_process
 from search.storage.patience import Patience
 from search.storage.records import LaunchRecord, StudyRecord
 from search.storage.tables import (

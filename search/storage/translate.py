@@ -8,8 +8,9 @@ from typing import Any, cast
 
 from search.config import SpecConfig
 from search.contracts import EffectiveSettings, GpuState, PhaseResult
-from search.load import Estimate, OutputCheck
 from search.outcomes import Evidence, Note, Outcome, Reason
+from search.stats.estimates import Estimate
+from search.stats.losslessness import OutputCheck
 from search.storage.records import Expected, LaunchRecord, Stage, StudyKind, StudyRecord
 from search.storage.tables import ExpectedRow, LaunchRow, PhaseRow, StudyRow
 

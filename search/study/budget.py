@@ -10,7 +10,7 @@ from statistics import fmean
 
 from search.errors import BreakerOpen
 from search.outcomes import Outcome, Reason
-from search.storage import LaunchRecord
+from search.storage.records import LaunchRecord
 from search.study.events import Ending
 
 SAME_ROOT_LINE = 3

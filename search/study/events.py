@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from search.analysis.findings import Judgement
 from search.config import SpecConfig
-from search.storage import LaunchRecord, Stage, StudyKind
-from search.study.judgement import Judgement
+from search.storage.records import LaunchRecord, Stage, StudyKind
 
 
 class Ending(StrEnum):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from search.contracts import Clock, Slot
 from search.outcomes import Blame, Reason
-from search.study.launching import Launched
+from search.study.launch import Launched
 
 REST_MINUTES = 10.0
 """How long a slot rests before it is looked at again."""

@@ -13,12 +13,15 @@ from search.config import CORE_KNOBS, SpecConfig
 from search.contracts import Clock
 from search.errors import UsageError
 from search.outcomes import Evidence, Outcome, Reason
-from search.samplers import FiniteSpaceSampler
+from search.samplers.finite import FiniteSpaceSampler
 from search.server.masking import MASK, is_secret_name
-from search.storage import LaunchRecord, Store, StudyKind, StudyRecord, quiet_optuna
-from search.study.fingerprint import differences, renewed
-from search.study.owner import OWNER, owners_alive
-from search.study.spec import StudySpec
+from search.spec.fingerprint import differences, renewed
+from search.spec.study import StudySpec
+from search.storage.heartbeat import owners_alive
+from search.storage.optuna_side import quiet_optuna
+from search.storage.owner import OWNER
+from search.storage.records import LaunchRecord, StudyKind, StudyRecord
+from search.storage.store import Store
 from search.study.trials import Trials
 
 SPACE = "space"

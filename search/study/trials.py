@@ -12,12 +12,12 @@ from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 from search.config import SpecConfig
 from search.contracts import PhaseResult
 from search.outcomes import Note, Outcome, Reason
-from search.samplers import EVIDENCE, evidence_of
+from search.samplers.evidence import EVIDENCE, evidence_of
 from search.samplers.finite import MAY_ASK_AGAIN, FiniteSpaceSampler
-from search.storage import LaunchRecord, StudyKind
+from search.spec.study import StudySpec
+from search.storage.owner import OWNER, this_process
+from search.storage.records import LaunchRecord, StudyKind
 from search.study.budget import is_static_fault
-from search.study.owner import OWNER, this_process
-from search.study.spec import StudySpec
 
 Claim: TypeAlias = Callable[[str, int, Callable[[int], bool]], bool]
 """Of a config id, for a trial's number; the last tells whether a trial that holds it holds it no more."""

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from search.config import SpecConfig
 from search.contracts import EffectiveSettings, LaunchPaths, Phase, PhaseResult, SelfClosing, Slot, StopReport
 from search.errors import Interrupted, NotRecorded
-from search.load import write_answers
 from search.outcomes import Note
+from search.stats.losslessness import write_answers
 
 CLEAN = StopReport(clean=True, duration_s=5.0)
 

@@ -10,13 +10,14 @@ from benchmarks.race.rivals import RIVALS, make_entrant, parse_entry, registry
 from benchmarks.race.rivals.finite_gp import FiniteGp
 from benchmarks.race.scoring import score
 from benchmarks.race.worlds import make_world
-from search.cluster.executor import InlineExecutor
+from search.cluster import InlineExecutor
 from search.contracts import VirtualClock
 from search.engines import ReplayEngine
 from search.outcomes import Outcome
-from search.storage import Store, optuna_storage
+from search.storage.optuna_side import optuna_storage
+from search.storage.store import Store
 from search.study.events import Ending
-from search.study.loop import run_study
+from search.study.runner import run_study
 
 ABLE = [name for name, rival in RIVALS.items() if not rival.missing()]
 ENTRIES = [*ABLE, "tpe:told=yes", "nsga2:told=yes", "finite-gp:feasibility=no", "finite-gp:gating=yes"]

@@ -13,14 +13,14 @@ from typer.testing import CliRunner
 
 from search.cli.app import app
 from search.dialects import for_release
-from search.server import ArgumentReport, GpuFacts, GpuUser
-from search.server.argument_report import ArgumentDifference, DifferenceKind
-from search.server.hardware import GpuLink, HostHardware
-from search.study.doctor import DoctorFacts, Level, examine, worst
-from search.study.doctor_checkpoint import read_checkpoint
-from search.study.doctor_host import MachineFacts
-from search.study.doctor_models import algorithm_of
-from search.study.study_file import parse_study
+from search.host.hardware import GpuLink, HostHardware
+from search.host.nvml import GpuFacts, GpuUser
+from search.preflight.checkpoint import read_checkpoint
+from search.preflight.examine import DoctorFacts, Level, examine, worst
+from search.preflight.installed_report import ArgumentDifference, ArgumentReport, DifferenceKind
+from search.preflight.machine import MachineFacts
+from search.preflight.models import algorithm_of
+from search.spec.file import parse_study
 
 GIB = 2**30
 STUDY = """\

@@ -2,8 +2,8 @@
 
 import pytest
 
-from search.cli.facts import NodeFacts, check_nodes
 from search.errors import HostUnfit
+from search.preflight.facts import NodeFacts, check_nodes
 
 
 def node(*missing, **environment):

@@ -6,16 +6,16 @@ from itertools import product
 import pytest
 from typer.testing import CliRunner
 
-from search.cli import init_write
+from search.app import init_study as init_write
+from search.app.init_guess import GPU_KINDS, gpus_found, gpus_given, guess_tp, study_name
+from search.app.init_study import checked, draft_study
 from search.cli.app import app
-from search.cli.init_guess import GPU_KINDS, gpus_found, gpus_given, guess_tp, study_name
-from search.cli.init_write import checked, draft_study
 from search.dialects import for_release, known_releases
 from search.errors import UsageError
-from search.server import GpuFacts
-from search.server.hardware import GpuLink, HostHardware
-from search.study.doctor_checkpoint import Checkpoint
-from search.study.study_file import load_study
+from search.host.hardware import GpuLink, HostHardware
+from search.host.nvml import GpuFacts
+from search.preflight.checkpoint import Checkpoint
+from search.spec.file import load_study
 
 GIB = 2**30
 MODELS = {

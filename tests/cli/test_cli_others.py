@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from search.app.recordings import spec_of_recording
+from search.app.try_one import spelled_config
 from search.cli.app import app, run_app
-from search.cli.recorded import spec_of_recording
-from search.cli.trying import spelled_config
 from search.config import SpecConfig
 from search.dialects import for_release
 from search.engines.recording import read_recording
-from search.study.study_file import find_study, load_study
+from search.spec.file import find_study, load_study
 
 HEADER = (
     "config_id,spec_version,topk,num_steps,num_draft_tokens,allreduce_fusion,launch,outcome,reason,notes,concurrency,"

@@ -200,7 +200,7 @@ def test_sigterm_is_an_interrupt_on_ray_too_which_has_a_handler_of_its_own():
 def test_background_job_that_ignores_ctrl_c_still_ends_on_sigterm():
     """A shell starts `command &` in a script with SIGINT ignored."""
     ignoring = (
-        "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); from search.cli import run_main; run_main()"
+        "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); from search.cli.app import run_main; run_main()"
     )
     with spawn(*SIMULATED, program=("-c", ignoring)) as process:
         for line in process.stdout:

@@ -5,12 +5,13 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from search.cli import assemble, facts
+from search.app import assemble
 from search.cli.app import app
-from search.server import ArgumentReport, GpuFacts, HostFacts
-from search.server.argument_report import ArgumentDifference, DifferenceKind
-from search.server.hardware_system import clock_kept, ephemeral_from
-from search.study.study_file import parse_study
+from search.host.hardware import HostFacts, clock_kept, ephemeral_from
+from search.host.nvml import GpuFacts
+from search.preflight import facts
+from search.preflight.installed_report import ArgumentDifference, ArgumentReport, DifferenceKind
+from search.spec.file import parse_study
 from search.testing import install_fake_sglang
 
 STUDY = """\

@@ -8,16 +8,17 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from search.app.options import RunOptions
+from search.app.whatif import ask
 from search.cli.app import app
-from search.cli.options import RunOptions
-from search.cli.whatif_evidence import ask
 from search.cli.whatif_text import render
 from search.config import SpecConfig
 from search.contracts import PhaseResult
 from search.outcomes import Outcome
-from search.storage import LaunchRecord, Store, StudyRecord
+from search.spec.file import find_study, load_study
+from search.storage.records import LaunchRecord, StudyRecord
+from search.storage.store import Store
 from search.study.resume import stored_spec
-from search.study.study_file import find_study, load_study
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 REPOSITORY = Path(__file__).parents[2]

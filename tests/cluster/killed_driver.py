@@ -14,8 +14,8 @@ from search.config import SpecConfig
 from search.contracts import LaunchPaths
 from search.dialects import for_release
 from search.engines import SglangEngine
-from search.load import load_prompts
-from search.study.study_file import parse_study
+from search.load.prompts import load_prompts
+from search.spec.file import parse_study
 from search.testing import install_fake_sglang
 
 STUDY = """

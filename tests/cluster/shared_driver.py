@@ -17,14 +17,15 @@ from search.cluster import RayExecutor
 from search.contracts import RealClock
 from search.dialects import for_release
 from search.engines import SglangEngine
-from search.load import load_prompts
-from search.server import Patience
-from search.storage import Store, optuna_storage
+from search.load.prompts import load_prompts
+from search.server.supervisor import Patience
+from search.spec.file import parse_study
+from search.spec.fingerprint import fingerprint
+from search.storage.optuna_side import optuna_storage
+from search.storage.store import Store
 from search.study import budget
 from search.study.events import Ending
-from search.study.fingerprint import fingerprint
-from search.study.loop import run_study
-from search.study.study_file import parse_study
+from search.study.runner import run_study
 from search.testing import install_fake_sglang
 
 NAME = "shared"

@@ -17,8 +17,10 @@ import psutil
 import pytest
 
 from search.outcomes import Outcome
-from search.server import LAUNCH_TAG, port_is_free
-from search.storage import Store, optuna_storage, quiet_optuna
+from search.server.command import LAUNCH_TAG
+from search.server.ports import port_is_free
+from search.storage.optuna_side import optuna_storage, quiet_optuna
+from search.storage.store import Store
 
 HERE = Path(__file__).parent
 sys.path.append(str(HERE.parent / "storage"))

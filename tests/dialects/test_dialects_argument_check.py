@@ -7,8 +7,8 @@ from verdict_replay import NotSent, TreeBound, cases, recorded_releases, transla
 
 from search.dialects import for_release
 from search.errors import UsageError
-from search.server.argument_check import compare_word
-from search.server.argument_process import ServerWord
+from search.preflight.installed_check import compare_word
+from search.preflight.installed_process import ServerWord
 
 RELEASES = recorded_releases()
 

@@ -6,7 +6,7 @@ import pytest
 
 from search.dialects import for_release, known_releases
 from search.outcomes import Reason
-from search.server import classify
+from search.server.classify import classify
 
 
 @pytest.fixture

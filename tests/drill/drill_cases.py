@@ -25,8 +25,11 @@ from drill_driver import CONFIGS, LATENCY, NAME, SCALE, THROUGHPUT
 from drill_moments import MOMENTS, Scene
 
 from search.outcomes import Outcome, Reason
-from search.server import LAUNCH_TAG, port_is_free
-from search.storage import LaunchRecord, Store, optuna_storage
+from search.server.command import LAUNCH_TAG
+from search.server.ports import port_is_free
+from search.storage.optuna_side import optuna_storage
+from search.storage.records import LaunchRecord
+from search.storage.store import Store
 
 MARK = "SEARCH_DRILL"
 """Variable that every process of a case inherits, so that nothing else is ever counted or killed."""

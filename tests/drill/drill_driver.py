@@ -15,20 +15,22 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from search.analysis.findings import Judgement
 from search.cluster import RayExecutor
 from search.contracts import Phase, PhaseResult, RealClock
 from search.dialects import for_release
 from search.engines import SglangEngine
-from search.load import load_prompts
+from search.load.prompts import load_prompts
 from search.load.target import Prompt, Target
-from search.server import Patience
-from search.storage import LaunchRecord, Store, optuna_storage
+from search.server.supervisor import Patience
+from search.spec.file import parse_study
+from search.spec.fingerprint import fingerprint
+from search.spec.study import StudySpec
+from search.storage.optuna_side import optuna_storage
+from search.storage.records import LaunchRecord
+from search.storage.store import Store
 from search.study.events import Ending, Launching, RunStart
-from search.study.fingerprint import fingerprint
-from search.study.judgement import Judgement
-from search.study.loop import run_study
-from search.study.spec import StudySpec
-from search.study.study_file import parse_study
+from search.study.runner import run_study
 from search.testing import install_fake_sglang
 
 SCALE = 5.0
@@ -70,7 +72,7 @@ async def impatient_phase(
     target: Target, prompts: Sequence[Prompt], phase: Phase, repeat: int, *, requests_log: Path | None = None
 ) -> PhaseResult:
     """`run_phase`, which gives a silent server up sooner."""
-    from search.load import run_phase
+    from search.load.phases import run_phase
 
     target = dataclasses.replace(target, silence_s=SILENCE_S)
     return await run_phase(target, prompts, phase, repeat, requests_log=requests_log)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 
-from search.server import LAUNCH_TAG
+from search.server.command import LAUNCH_TAG
 
 _DIST_INIT_OFFSET = 233  # SGLang's own, from the HTTP port
 _PHASES = 2

@@ -30,9 +30,9 @@ import psutil
 from drill_cases import MARK, SIGNALS, _is_ours, _marked, _named, _port_is_free, _tag, _until
 from drill_moments import Scene
 
+from search.host.hardware import probe_host
 from search.outcomes import Outcome
-from search.server import probe_host
-from search.storage import Store
+from search.storage.store import Store
 
 BOOT_S = 400.0
 """Until a moment must have come; a first boot compiles kernels for two minutes."""

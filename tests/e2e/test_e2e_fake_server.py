@@ -8,21 +8,22 @@ import pytest
 from fake_servers import servers_of
 from typer.testing import CliRunner
 
+from search.app.report_content import ContentBuilder
 from search.cli.app import app
-from search.cli.contents import ContentBuilder
 from search.cluster import InlineExecutor, RayExecutor
 from search.config import SpecConfig
 from search.contracts import RealClock, Slot
 from search.dialects import for_release
 from search.engines import SglangEngine
-from search.load import load_prompts
+from search.load.prompts import load_prompts
 from search.outcomes import Note, Outcome
-from search.report import ReportListener
-from search.storage import Store, optuna_storage
-from search.study.fingerprint import fingerprint
-from search.study.launching import Launcher
-from search.study.loop import run_study
-from search.study.study_file import parse_study
+from search.report.listener import ReportListener
+from search.spec.file import parse_study
+from search.spec.fingerprint import fingerprint
+from search.storage.optuna_side import optuna_storage
+from search.storage.store import Store
+from search.study.launch import Launcher
+from search.study.runner import run_study
 from search.testing import install_fake_sglang
 
 pytestmark = pytest.mark.slow

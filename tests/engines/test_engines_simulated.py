@@ -13,7 +13,7 @@ from search.deployment import Deployment, Hardware
 from search.engines import SimulatedEngine
 from search.errors import LaunchFailed, LoadFailed
 from search.outcomes import Note, Reason
-from search.physics import load_physics
+from search.physics.files import load_physics
 
 PHYSICS = load_physics("kimi-k25-story")
 DEPLOYMENT = Deployment(

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
-from search.load import Target
+from search.load.target import Target
 
 DONE = b"data: [DONE]\n\n"
 

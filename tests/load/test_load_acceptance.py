@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from search.contracts import PhaseResult
-from search.load import accept_drift, accept_estimate, accept_ratio
+from search.stats.acceptance import accept_drift, accept_estimate, accept_ratio
 
 OTHERS = tuple(f"q{i}" for i in range(16))
 FEW, MANY = tuple(f"p{i}" for i in range(16)), tuple(f"p{i}" for i in range(200))

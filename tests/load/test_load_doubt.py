@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from search.contracts import PhaseResult
-from search.load import (
+from search.stats.estimates import (
     Estimate,
     prompts_to_tell,
     rate_of,

@@ -7,8 +7,9 @@ import pytest
 
 from search.contracts import Phase
 from search.errors import UsageError
-from search.load import Prompt, load_prompts
 from search.load.guards import check_room, look_random, times_used
+from search.load.prompts import load_prompts
+from search.load.target import Prompt
 
 PIECES = [
     chr(97 + a) + chr(97 + b) + end for a in range(26) for b in range(26) for end in ("", " ", "ing ", "tion", ".")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from search.contracts import PhaseResult
-from search.load.lossless import (
+from search.stats.losslessness import (
     OutputCheck,
     answers_of,
     check_outputs,

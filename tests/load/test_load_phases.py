@@ -7,7 +7,8 @@ from load_streams import DONE, record, until
 from search.contracts import Phase
 from search.dialects import MetaFields
 from search.errors import LoadFailed, UsageError
-from search.load import Limits, Prompt, measure, run_phase
+from search.load.phases import measure, run_phase
+from search.load.target import Limits, Prompt
 from search.outcomes import Evidence, Note, Reason
 
 PROMPTS = [Prompt(f"p{i}", "chat", f"question {i}") for i in range(8)]

@@ -1,15 +1,13 @@
 import json
-import runpy
 from collections import Counter
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import search.load
+from benchmarks.prompts.make_prompts import PROMPTS, complete
 from search.errors import UsageError
-from search.load import load_prompts
+from search.load.prompts import load_prompts
 
 
 def write(tmp_path, *lines, name="prompts.jsonl"):
@@ -31,10 +29,8 @@ def test_shipped_set_is_large_mixed_and_distinct():
 
 
 def test_generated_prompts_are_what_their_script_makes():
-    data = Path(search.load.__file__).parent / "data"
-    lines = (data / "prompts.jsonl").read_text()
-    make = runpy.run_path(str(data / "make_prompts.py"))
-    assert make["complete"](lines) == lines
+    lines = PROMPTS.read_text()
+    assert complete(lines) == lines
 
 
 def test_equal_input_gives_an_equal_set_and_the_hash_covers_the_template():

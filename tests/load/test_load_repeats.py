@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from search.contracts import PhaseResult
-from search.load import outliers, repeat_notes
 from search.outcomes import Note
+from search.stats.repeats import outliers, repeat_notes
 
 
 def result(tps, *, windows=(), tpot=10.0, concurrency=100, prompts=(), ids=()):

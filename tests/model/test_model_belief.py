@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
+from benchmarks.race.worlds.invented import invented
 from search.config import SpecConfig
 from search.errors import UsageError
-from search.model import Belief, Observation, Prior
-from search.testing.invented import invented
+from search.model.belief import Belief, Prior
+from search.model.observations import Observation
 
 LOADS = (1, 100)
 

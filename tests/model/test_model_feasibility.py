@@ -3,7 +3,7 @@
 import numpy as np
 
 from search.config import SpecConfig, tree_bound
-from search.model import Feasibility, Start
+from search.model.feasibility import Feasibility, Start
 
 SPACE = [SpecConfig("off")] + [
     SpecConfig(version, topk, steps, steps + 1 if topk == 1 else size, allreduce_fusion=fusion)

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from search.config import SpecConfig, tree_bound
-from search.model import Belief, Observation, Prior, confounded
+from search.model.belief import Belief, Prior
+from search.model.confounding import confounded
+from search.model.observations import Observation
 
 LOADS = (1, 30, 100, 250)
 STORY = Path(__file__).parents[2] / "recordings/kimi-k25-story/measurements.csv"

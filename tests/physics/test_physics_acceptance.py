@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from search.config import tree_bound
-from search.physics import accept_histogram, accept_length, rank_probabilities, survival
+from search.physics.acceptance import accept_histogram, accept_length, rank_probabilities, survival
 
 PROBABILITY = st.floats(0.05, 0.95)
 

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from search.config import SpecConfig
 from search.errors import UsageError
-from search.physics import load_physics, pass_ms, predict, running_requests
+from search.physics.cost import pass_ms, predict, running_requests
+from search.physics.files import load_physics
 
 STORY = load_physics("kimi-k25-story").model
 GENERIC = load_physics("generic").model

@@ -7,11 +7,15 @@ from itertools import pairwise
 
 import pytest
 
+from benchmarks.fitting.fit import Target, fit_physics
+from benchmarks.fitting.story import STORY
 from search.config import SpecConfig
 from search.errors import UsageError
-from search.physics import UNITS, Kind, dump_physics, load_physics, parse_physics, predict, provenance, summary
-from search.physics.fit import Target, fit
-from search.physics.story import STORY
+from search.physics.provenance import provenance
+from search.physics.cost import predict
+from search.physics.files import dump_physics, load_physics, parse_physics
+from search.physics.model import UNITS, Kind
+from search.physics.provenance import summary
 
 TWELVE = {
     ("off", 1): 92.7,
@@ -61,13 +65,13 @@ def test_fewer_parameters_are_fitted_than_numbers():
 def test_refit_gives_the_packaged_file():
     targets = [Target(SpecConfig.from_id(name), load, rate) for (name, load), rate in TWELVE.items()]
     packaged = resources.files("search.physics") / "data" / "kimi_k25_story.json"
-    assert dump_physics(fit(STORY, targets)) == packaged.read_text(encoding="utf-8")
+    assert dump_physics(fit_physics(STORY, targets)) == packaged.read_text(encoding="utf-8")
 
 
 def test_fit_with_as_many_parameters_as_numbers_is_refused():
     targets = [Target(SpecConfig.from_id("off"), load, 100.0) for load in range(1, 10)]
     with pytest.raises(ValueError, match="Fewer free parameters than numbers"):
-        fit(STORY, targets)
+        fit_physics(STORY, targets)
 
 
 def test_deeper_chains_give_diminishing_returns():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from search.config import tree_bound
-from search.physics import accept_length, survival
+from search.physics.acceptance import accept_length, survival
 from search.physics.trees import accept_lengths
 
 

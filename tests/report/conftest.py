@@ -7,15 +7,15 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from search.analysis.findings import Answer, ConfigResult, Failure, Judgement, LoadResult, LoadWinner, Pick
 from search.config import SpecConfig
 from search.contracts import PhaseResult
-from search.load import Estimate
 from search.outcomes import Evidence, Outcome, Reason
-from search.report import ReportContent
+from search.report.content import ReportContent
 from search.space import LockedConfig, RuleCount, SpaceSummary
-from search.storage import LaunchRecord, StudyRecord
-from search.study.judgement import Answer, ConfigResult, Failure, Judgement, LoadResult, LoadWinner, Pick
-from search.study.study_file import parse_study
+from search.spec.file import parse_study
+from search.stats.estimates import Estimate
+from search.storage.records import LaunchRecord, StudyRecord
 
 LOADS = (1, 30, 100, 250)
 RATES = {

@@ -4,13 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from search.load import Estimate, OutputCheck
 from search.outcomes import Evidence, Note, Outcome
 from search.report.frames import front_frame, trials_frame
 from search.report.lines import launched_line
 from search.report.markdown import summary
 from search.report.page import page
 from search.report.payload import payload
+from search.stats.estimates import Estimate
+from search.stats.losslessness import OutputCheck
 
 CHECKS = (
     OutputCheck(1, "lossless", "answers share 61%", 16, Estimate(0.61, 0.5, 0.7)),

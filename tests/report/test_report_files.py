@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from search.report import write_report
-from search.report.files import write_file, write_tables
+from search.report.files import write_file, write_report, write_tables
 
 
 def test_write_report_makes_every_file(tmp_path, content):

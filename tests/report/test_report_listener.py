@@ -5,15 +5,15 @@ from datetime import UTC, datetime
 
 import pytest
 
+from search.analysis.findings import Prediction, Predictions
 from search.config import SpecConfig
 from search.contracts import VirtualClock
-from search.load import Estimate
 from search.outcomes import Evidence, Note
-from search.report import ReportListener, RunLog
 from search.report.lines import launched_line, launching_line, start_lines
-from search.report.words import duration, number, percent
+from search.report.listener import ReportListener, RunLog
+from search.report.text import duration, number, percent
+from search.stats.estimates import Estimate
 from search.study.events import Ending, Launching, RunStart
-from search.study.judgement import Prediction, Predictions
 
 
 @pytest.fixture

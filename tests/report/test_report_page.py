@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from search.analysis.findings import Answer, Prediction, Predictions
 from search.config import SpecConfig
-from search.load import Estimate
 from search.report.page import page
-from search.study.judgement import Answer, Prediction, Predictions
+from search.stats.estimates import Estimate
 
 EVIL = '<script>alert("x")</script>'
 

@@ -8,7 +8,7 @@ import pytest
 from search.config import SpecConfig
 from search.report.frames import front_columns, front_frame, trial_columns, trials_frame
 from search.report.payload import payload
-from search.storage import Expected
+from search.storage.records import Expected
 
 FRONT = (
     "rank,config_id,spec_version,topk,num_steps,num_draft_tokens,allreduce_fusion,c1_tpot_ms,c1_tpot_ms_lo,"

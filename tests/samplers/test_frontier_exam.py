@@ -4,7 +4,7 @@ import pytest
 from optuna.testing.pytest_samplers import BasicSamplerTestCase, MultiObjectiveSamplerTestCase
 
 from search.config import SpecConfig
-from search.samplers import FrontierSampler
+from search.samplers.frontier import FrontierSampler
 
 SPACE = [SpecConfig("off")] + [
     SpecConfig(version, topk, steps, steps + 1) for version in ("v1", "v2") for topk in (1, 2) for steps in range(1, 31)

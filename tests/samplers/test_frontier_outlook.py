@@ -6,10 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.race.worlds.invented import invented
 from search.config import SpecConfig, tree_bound
-from search.model import Feasibility, Observation, Prior, Start
-from search.samplers import LaunchCost, Outlook
-from search.testing.invented import invented
+from search.model.belief import Prior
+from search.model.feasibility import Feasibility, Start
+from search.model.observations import Observation
+from search.samplers.outlook import LaunchCost, Outlook
 
 STORY = Path(__file__).parents[2] / "recordings/kimi-k25-story/measurements.csv"
 SPACE = (

@@ -4,13 +4,15 @@ import optuna
 import pytest
 from optuna.trial import TrialState
 
+from benchmarks.race.worlds.invented import invented
 from search.config import SpecConfig
 from search.contracts import PhaseResult
-from search.model import Observation
-from search.samplers import WHY, FrontierSampler, LaunchCost, Parts, SpaceExhausted, make_sampler
-from search.samplers.finite import MAY_ASK_AGAIN
-from search.storage import quiet_optuna
-from search.testing.invented import invented
+from search.model.observations import Observation
+from search.samplers.factory import make_sampler
+from search.samplers.finite import MAY_ASK_AGAIN, SpaceExhausted
+from search.samplers.frontier import WHY, FrontierSampler, Parts
+from search.samplers.outlook import LaunchCost
+from search.storage.optuna_side import quiet_optuna
 
 TABLE = invented(8)
 

@@ -8,10 +8,10 @@ from optuna.trial import TrialState
 
 from search.config import SpecConfig, tree_bound
 from search.errors import UsageError
-from search.samplers import STOCK, SpaceExhausted, distributions_of, make_sampler
-from search.samplers.finite import MAY_ASK_AGAIN
-from search.samplers.knobs import distance, key_of, nearest
-from search.storage import quiet_optuna
+from search.samplers.factory import make_sampler
+from search.samplers.finite import MAY_ASK_AGAIN, STOCK, SpaceExhausted
+from search.samplers.knobs import distance, distributions_of, key_of, nearest
+from search.storage.optuna_side import quiet_optuna
 
 
 def small_space():

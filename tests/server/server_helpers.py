@@ -8,9 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from search.server import LAUNCH_TAG, PortBlock, RealOs, ServerCommand
+from search.host.nvml import GpuUser
+from search.server.command import LAUNCH_TAG, ServerCommand
 from search.server.guardian import Process, process_table
-from search.server.nvml import GpuUser
+from search.server.ports import PortBlock
+from search.server.system import RealOs
 
 PORTS = PortBlock(http=21000, nccl=21001)
 

@@ -5,9 +5,9 @@ import pytest
 from search.config import SpecConfig
 from search.deployment import Deployment, Hardware, Patch
 from search.dialects import for_release
-from search.server import LAUNCH_TAG
-from search.server.argument_check import check_arguments
-from search.server.argument_process import ServerWord, ServerWords
+from search.preflight.installed_check import check_arguments
+from search.preflight.installed_process import ServerWord, ServerWords
+from search.server.command import LAUNCH_TAG
 
 H200 = Hardware("NVIDIA H200", 90, 141, "nvlink")
 PATCH = Patch("trees-on-v2", ("v2-topk1-only",))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from search.server.argument_process import ArgumentRequest, ask_installed
+from search.preflight.installed_process import ArgumentRequest, ask_installed
 
 SERVER_ARGS = """
 import argparse, os, signal, subprocess, sys, time

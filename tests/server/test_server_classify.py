@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from search.dialects import for_release
 from search.outcomes import Blame, Reason
-from search.server import classify, classify_stall
+from search.server.classify import classify, classify_stall
 
 LOGS = Path(__file__).parent.parent / "data" / "logs"
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.75 GiB."

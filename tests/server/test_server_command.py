@@ -9,7 +9,8 @@ import pytest
 from search.config import SpecConfig
 from search.deployment import Deployment, Hardware
 from search.dialects import for_release
-from search.server import PortBlock, ServerCommand, server_command
+from search.server.command import ServerCommand, server_command
+from search.server.ports import PortBlock
 
 PORTS = PortBlock(http=21000, nccl=21001)
 V2 = SpecConfig.from_id("v2-k1-s2-d3")

@@ -7,7 +7,7 @@ import pytest
 from test_server_host import FakeNvml
 
 from search.errors import HostUnfit
-from search.server.environment import FACTS, model_identity, probe_environment
+from search.host.environment import FACTS, model_identity, probe_environment
 from search.testing import install_fake_sglang
 
 

@@ -9,13 +9,17 @@ import uuid
 import pytest
 from server_helpers import DEAF, DOUBLE_FORK, alive, living, order, sweep, until
 
-from search.server import LAUNCH_TAG, RealOs
+from search.server.command import LAUNCH_TAG
 from search.server.guardian import Process, family, process_table
+from search.server.system import RealOs
 
 SUPERVISING = """
 import sys, time
 from pathlib import Path
-from search.server import PortBlock, Patience, RealOs, ServerCommand, Supervisor
+from search.server.command import ServerCommand
+from search.server.ports import PortBlock
+from search.server.supervisor import Patience, Supervisor
+from search.server.system import RealOs
 tag, folder, code = sys.argv[1:4]
 server = Supervisor(RealOs(), tag=tag, ports=PortBlock(21990, 21991), log_path=Path(folder, "log"),
                     patience=Patience(lease_s=0.5))

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from test_server_environment import LinkedNvml
 from test_server_host import FakeNvml
 
-from search.server.hardware import GpuLink, HostHardware, probe_hardware
+from search.host.hardware import GpuLink, HostHardware, probe_hardware
 
 
 def shm(path):

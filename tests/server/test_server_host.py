@@ -9,7 +9,9 @@ from types import SimpleNamespace
 import pytest
 
 from search.errors import HostUnfit
-from search.server import PortBlock, fresh_ports, gpu_memory_used, installed_release, port_is_free, probe_host
+from search.host.hardware import installed_release, probe_host
+from search.host.nvml import gpu_memory_used
+from search.server.ports import PortBlock, fresh_ports, port_is_free
 from search.testing import install_fake_sglang
 
 

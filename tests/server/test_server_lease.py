@@ -11,17 +11,18 @@ import pytest
 from server_helpers import FakeOs
 
 from search.errors import Interrupted, LaunchFailed
+from search.host.nvml import GpuUser
 from search.outcomes import Blame, Reason
-from search.server import LeaseTerms, RealOs, free_stale_locks, lease_gpus, wait_for_free_memory
-from search.server.lease import lock_folder
-from search.server.nvml import GpuUser
+from search.server.lease import LeaseTerms, free_stale_locks, lease_gpus, lock_folder, wait_for_free_memory
+from search.server.system import RealOs
 
 TERMS = LeaseTerms(foreign_bytes=2**30, free_s=60.0, lock_s=2.0)
 GIB = 2**30
 HOLD = """
 import sys, time
 from pathlib import Path
-from search.server import LeaseTerms, RealOs, lease_gpus
+from search.server.lease import LeaseTerms, lease_gpus
+from search.server.system import RealOs
 lease = lease_gpus(("GPU-a",), RealOs(), facts={"launch": "kimi/launches/0003-off"}, terms=LeaseTerms(), folder=Path(sys.argv[1]))
 print("held", flush=True)
 time.sleep(60)

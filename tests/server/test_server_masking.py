@@ -2,7 +2,7 @@
 
 import pytest
 
-from search.server import mask_text, mask_tree
+from search.server.masking import mask_text, mask_tree
 
 
 def test_tree_is_masked_by_name_at_any_depth():

@@ -8,9 +8,10 @@ import pytest
 from server_helpers import PORTS, FakeOs
 
 from search.errors import Interrupted
-from search.server import Answer, BootLimits, NotReady, Progress, ServerCommand, Supervisor, Unready, wait_ready
-from search.server.http import read_server_info
-from search.server.readiness import StallWatch
+from search.server.command import ServerCommand
+from search.server.http import Answer, read_server_info
+from search.server.readiness import BootLimits, NotReady, StallWatch, Unready, wait_ready
+from search.server.supervisor import Progress, Supervisor
 
 LIMITS = BootLimits(stall_s=10.0, ceiling_s=60.0)
 REFUSED = Answer(0, "ConnectionRefusedError")

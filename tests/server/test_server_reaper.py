@@ -11,9 +11,10 @@ from server_helpers import DEAF, DOUBLE_FORK, alive, until
 from typer.testing import CliRunner
 
 from search.cli.app import app
-from search.server import find_orphans, find_relics, reap_orphans, reaper, stop_relics
+from search.host.nvml import GpuUser
+from search.server import reaper
 from search.server.command import ServerCommand
-from search.server.nvml import GpuUser
+from search.server.reaper import find_orphans, find_relics, reap_orphans, stop_relics
 
 SLEEP = "import time; print('up', flush=True); time.sleep(60)"
 

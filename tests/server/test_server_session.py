@@ -21,8 +21,13 @@ from search.engines._sglang import SglangEngine
 from search.errors import Interrupted, LaunchFailed, LoadFailed, UsageError
 from search.load.target import Prompt
 from search.outcomes import Evidence, Note, Reason
-from search.server import LAUNCH_TAG, LeaseTerms, Patience, RealOs, find_relics, fresh_ports
+from search.server.command import LAUNCH_TAG
 from search.server.guardian import process_table
+from search.server.lease import LeaseTerms
+from search.server.ports import fresh_ports
+from search.server.reaper import find_relics
+from search.server.supervisor import Patience
+from search.server.system import RealOs
 from search.testing import install_fake_sglang
 
 OFF = SpecConfig.from_id("off")

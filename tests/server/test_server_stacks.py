@@ -6,8 +6,9 @@ import sys
 import pytest
 
 from search.outcomes import Reason
-from search.server import classify_stall, dump_stacks, find_py_spy
+from search.server.classify import classify_stall
 from search.server.guardian import Process
+from search.server.stacks import dump_stacks, find_py_spy
 
 HANG = """Process {pid}: sglang::scheduler_TP0
 Python v3.12.3 (/usr/bin/python3.12)

@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 from server_helpers import DOUBLE_FORK, PORTS, FakeOs, command, living, sweep, until
 
-from search.server import Patience, RealOs, ServerCommand, State, Supervisor, fresh_ports
+from search.server.command import ServerCommand
 from search.server.guardian import Process
+from search.server.ports import fresh_ports
+from search.server.supervisor import Patience, State, Supervisor
+from search.server.system import RealOs
 
 GPU = ("GPU-1",)
 COMMAND = ServerCommand(("python",))

@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 from test_storage_store import STUDY, planned
 
-from search.storage import LaunchesSpent, Store
+from search.storage.store import LaunchesSpent, Store
 
 
 @pytest.fixture

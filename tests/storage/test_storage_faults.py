@@ -12,8 +12,10 @@ from sqlalchemy.exc import IntegrityError, OperationalError
 from test_storage_store import PHASE, STUDY, planned
 
 from search.errors import StorageFault
-from search.storage import Store, optuna_storage, quiet_optuna, storage_url
+from search.storage.optuna_side import optuna_storage, quiet_optuna
 from search.storage.patience import Patience, is_passing
+from search.storage.store import Store
+from search.storage.urls import storage_url
 
 
 class Watch:

@@ -14,7 +14,8 @@ from postgres_server import PostgresServer, binaries
 from test_storage_store import PHASE, STUDY, planned
 
 from search.outcomes import Outcome
-from search.storage import Store, optuna_storage, quiet_optuna
+from search.storage.optuna_side import optuna_storage, quiet_optuna
+from search.storage.store import Store
 
 pytestmark = [
     pytest.mark.slow,

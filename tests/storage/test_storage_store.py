@@ -12,7 +12,10 @@ from search.config import SpecConfig, SpecVersion
 from search.contracts import EffectiveSettings, PhaseResult
 from search.errors import StorageFault, UsageError
 from search.outcomes import Evidence, Note, Outcome, Reason
-from search.storage import Expected, LaunchRecord, Store, StudyRecord, optuna_storage, quiet_optuna, storage_url
+from search.storage.optuna_side import optuna_storage, quiet_optuna
+from search.storage.records import Expected, LaunchRecord, StudyRecord
+from search.storage.store import Store
+from search.storage.urls import storage_url
 
 STUDY = StudyRecord(
     "kimi", "measured", {"study": "kimi", "watch": [30]}, {"engine.release": "0.5.9"}, datetime(2026, 1, 2, tzinfo=UTC)

@@ -8,15 +8,16 @@ from pathlib import Path
 import optuna
 import pytest
 
-from search.cluster.executor import InlineExecutor
+from search.cluster import InlineExecutor
 from search.config import SpecConfig
 from search.contracts import Slot, VirtualClock
 from search.errors import SearchError
 from search.space import Space
-from search.storage import Store, optuna_storage
-from search.study.fingerprint import fingerprint
-from search.study.loop import run_study
-from search.study.study_file import parse_study
+from search.spec.file import parse_study
+from search.spec.fingerprint import fingerprint
+from search.storage.optuna_side import optuna_storage
+from search.storage.store import Store
+from search.study.runner import run_study
 
 STUDY = """\
 study: lab

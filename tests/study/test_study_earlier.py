@@ -6,10 +6,10 @@ import pytest
 
 from search.config import SpecConfig
 from search.errors import UsageError
-from search.samplers import FrontierSampler
+from search.samplers.frontier import FrontierSampler
+from search.samplers.warm_start import earlier_evidence
 from search.space import Space
-from search.study.earlier import earlier_evidence
-from search.study.study_file import parse_study
+from search.spec.file import parse_study
 from search.testing.engines import Script, ScriptedEngine, Speed
 
 META = '{"name": "last-year", "baseline": "off", "known": []}'

@@ -4,7 +4,7 @@ import pytest
 
 from search.config import SpecConfig
 from search.errors import UsageError
-from search.study.study_file import find_study, load_study, parse_study
+from search.spec.file import find_study, load_study, parse_study
 
 
 def mistake(text):

@@ -4,9 +4,9 @@ import pytest
 
 from search.contracts import RealClock
 from search.errors import UsageError
-from search.storage import Store
+from search.spec.fingerprint import differences, renewed
+from search.storage.store import Store
 from search.study.events import Ending
-from search.study.fingerprint import differences, renewed
 from search.study.resume import accept_changes
 from search.testing.engines import Script, ScriptedEngine, Speed
 

@@ -7,11 +7,12 @@ from search.config import SpecConfig
 from search.contracts import RealClock
 from search.errors import LoadFailed
 from search.outcomes import Evidence, Outcome, Reason
-from search.samplers import EVIDENCE, FrontierSampler
-from search.storage import optuna_storage
+from search.samplers.evidence import EVIDENCE
+from search.samplers.frontier import FrontierSampler
+from search.spec.file import parse_study
+from search.storage.optuna_side import optuna_storage
 from search.study.events import Ending
-from search.study.prospects import launch_cost
-from search.study.study_file import parse_study
+from search.study.forecasts import launch_cost
 from search.testing.engines import Script, ScriptedEngine, Speed
 
 CHAINS = ("v1-k1-s1-d2", "v1-k1-s2-d3", "v2-k1-s1-d2", "v2-k1-s2-d3", "v2-k1-s3-d4")

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from optuna.trial import TrialState
 
+from search.analysis.analyse import judge
 from search.outcomes import Note, Outcome, Reason
-from search.study.judge import judge
-from search.study.study_file import parse_study
+from search.spec.file import parse_study
 from search.testing.engines import Script, ScriptedEngine, Speed
 
 LENGTH = 64

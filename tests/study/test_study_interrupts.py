@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from search.study.interrupts import shielded
+from search.study.signals import shielded
 
 
 def press():

@@ -5,12 +5,12 @@ from datetime import UTC, datetime
 
 import pytest
 
+from search.analysis.analyse import judge
 from search.config import SpecConfig
 from search.contracts import PhaseResult
 from search.outcomes import Evidence, Note, Outcome, Reason
-from search.storage import LaunchRecord
-from search.study.judge import judge
-from search.study.study_file import parse_study
+from search.spec.file import parse_study
+from search.storage.records import LaunchRecord
 
 STORY = {
     "off": {1: 92.7, 30: 689.4, 100: 773.1, 250: 718.1},

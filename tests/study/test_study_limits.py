@@ -3,9 +3,9 @@
 import pytest
 
 from search.errors import UsageError
-from search.load import Limits
-from search.study.fingerprint import fingerprint
-from search.study.study_file import parse_study
+from search.load.target import Limits
+from search.spec.file import parse_study
+from search.spec.fingerprint import fingerprint
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,9 @@ from datetime import UTC, datetime, timedelta
 import psutil
 import pytest
 
-from search.storage import Store
-from search.study.owner import heartbeat, lives, owners_alive, this_process
+from search.storage.heartbeat import heartbeat, owners_alive
+from search.storage.owner import lives, this_process
+from search.storage.store import Store
 
 NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
 
@@ -62,7 +63,7 @@ def test_heartbeat_is_renewed_until_the_block_ends(store):
 
 
 def test_heartbeat_outlives_a_database_that_fails_for_a_while(store, caplog):
-    caplog.set_level("DEBUG", logger="search.study.owner")
+    caplog.set_level("DEBUG", logger="search.storage.heartbeat")
     with heartbeat(store, every_s=0.01):
         first = store.beats()[this_process()]
         with store._engine.begin() as connection:

@@ -5,12 +5,12 @@ from datetime import UTC, datetime
 
 import pytest
 
+from search.analysis.calibration import predictions
 from search.config import SpecConfig
 from search.contracts import PhaseResult
 from search.outcomes import Evidence, Note, Outcome, Reason
-from search.storage import Expected, LaunchRecord
-from search.study.predictions import predictions
-from search.study.study_file import parse_study
+from search.spec.file import parse_study
+from search.storage.records import Expected, LaunchRecord
 
 CHAIN = SpecConfig.from_id("v2-k1-s2-d3")
 EXPECTED = Expected(

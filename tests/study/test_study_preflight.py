@@ -2,9 +2,9 @@
 
 import pytest
 
-from search.server.nvml import GpuFacts
-from search.study.preflight import missing_for, missing_on_node
-from search.study.study_file import parse_study
+from search.host.nvml import GpuFacts
+from search.preflight.requirements import missing_for, missing_on_node
+from search.spec.file import parse_study
 
 GIB = 2**30
 

@@ -5,13 +5,13 @@ from datetime import UTC, datetime
 
 import pytest
 
+from search.analysis.analyse import judge
+from search.analysis.drift import slots_to_measure_again
 from search.config import SpecConfig
 from search.contracts import PhaseResult
 from search.outcomes import Note, Outcome
-from search.storage import LaunchRecord
-from search.study.host_drift import slots_to_measure_again
-from search.study.judge import judge
-from search.study.study_file import parse_study
+from search.spec.file import parse_study
+from search.storage.records import LaunchRecord
 
 IDS = tuple(f"p{i}" for i in range(16))
 

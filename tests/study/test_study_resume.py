@@ -9,13 +9,14 @@ from optuna.trial import TrialState
 from search.config import SpecConfig
 from search.errors import LaunchFailed, UsageError
 from search.outcomes import Evidence, Outcome, Reason
-from search.samplers import make_sampler
-from search.storage import Store, optuna_storage
+from search.samplers.factory import make_sampler
+from search.spec.file import parse_study
+from search.spec.fingerprint import differences, fingerprint, study_name
+from search.storage.optuna_side import optuna_storage
+from search.storage.owner import OWNER
+from search.storage.store import Store
 from search.study.events import Ending
-from search.study.fingerprint import differences, fingerprint, study_name
-from search.study.owner import OWNER
 from search.study.resume import settle
-from search.study.study_file import parse_study
 from search.study.trials import Trials
 from search.testing.engines import Script, ScriptedEngine, Speed
 

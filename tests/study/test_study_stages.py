@@ -4,8 +4,8 @@ import pytest
 
 from search.errors import BreakerOpen, Interrupted, LaunchFailed
 from search.outcomes import Evidence, Outcome, Reason
+from search.spec.study import BudgetSpec
 from search.study.events import Ending
-from search.study.spec import BudgetSpec
 from search.study.stages import StageBudgets, ladder_loads
 from search.testing.engines import Script, ScriptedEngine, Speed
 

@@ -10,10 +10,11 @@ from optuna.trial import TrialState
 
 from search.config import SpecConfig
 from search.outcomes import Outcome
-from search.samplers import FiniteSpaceSampler
-from search.storage import Store, optuna_storage
+from search.samplers.finite import FiniteSpaceSampler
+from search.spec.file import parse_study
+from search.storage.optuna_side import optuna_storage
+from search.storage.store import Store
 from search.study.events import Ending
-from search.study.study_file import parse_study
 from search.study.trials import Trials
 from search.testing.engines import Script, ScriptedEngine
 

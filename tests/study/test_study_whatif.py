@@ -11,11 +11,11 @@ from search.contracts import PhaseResult
 from search.dialects import for_release
 from search.errors import InvalidConfig, UnsupportedKnob
 from search.outcomes import Outcome, Reason
-from search.physics import load_physics
-from search.storage import LaunchRecord
-from search.study.study_file import find_study, load_study
-from search.study.whatif import what_if
-from search.study.whatif_basis import basis_of_launches, basis_of_physics
+from search.physics.files import load_physics
+from search.spec.file import find_study, load_study
+from search.storage.records import LaunchRecord
+from search.whatif.ask import what_if
+from search.whatif.evidence import basis_of_launches, basis_of_physics
 
 
 def study(release=None, **space):

@@ -11,7 +11,7 @@ from typing import Any
 from benchmarks.race.rivals.optuna_side import OptunaEntrant
 from benchmarks.race.tables import Table
 from search.errors import UsageError
-from search.storage import LaunchRecord
+from search.storage.records import LaunchRecord
 
 HOME = "search.samplers.frontier"
 MISSING = f"there is no `FrontierSampler` in `{HOME}` yet"
@@ -43,7 +43,7 @@ class FrontierEntrant(OptunaEntrant):
         loads = (table.spec.objectives.latency, table.spec.objectives.throughput)
         self._sampler = home.FrontierSampler(configs=table.space.configs, seed=seed, loads=loads, parts=parts)
         super().__init__(table, self._sampler, gate=self._sampler)
-        self._evidence = import_module("search.samplers.frontier_evidence")
+        self._evidence = import_module("search.samplers.evidence")
         self._make_cost = import_module("search.samplers").LaunchCost
         self._boots: list[float] = []
         self._tokens: tuple[float, float] | None = None

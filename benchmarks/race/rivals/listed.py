@@ -11,8 +11,8 @@ from search.config import SpecConfig
 from search.contracts import PhaseResult
 from search.outcomes import Outcome
 from search.samplers.knobs import distance, nearest
-from search.storage import LaunchRecord
-from search.study.spec import StudySpec
+from search.spec.study import StudySpec
+from search.storage.records import LaunchRecord
 from search.study.trials import objective_values
 
 

@@ -13,8 +13,9 @@ from optuna.trial import FrozenTrial, Trial
 from benchmarks.race.tables import Table
 from search.config import SpecConfig
 from search.contracts import PhaseResult
-from search.samplers import FiniteSpaceSampler, SpaceExhausted
-from search.storage import LaunchRecord, quiet_optuna
+from search.samplers.finite import FiniteSpaceSampler, SpaceExhausted
+from search.storage.optuna_side import quiet_optuna
+from search.storage.records import LaunchRecord
 from search.study.trials import Trials
 
 

@@ -14,7 +14,8 @@ from benchmarks.race.tables import Table
 from search.config import SpecConfig
 from search.outcomes import Outcome
 from search.samplers.knobs import key_of, nearest, view_distributions_of
-from search.storage import LaunchRecord, quiet_optuna
+from search.storage.optuna_side import quiet_optuna
+from search.storage.records import LaunchRecord
 from search.study.trials import CONSTRAINT, failed_values, objective_values
 
 PATIENCE = 300

@@ -1,0 +1,1 @@
+"""Makes the prompts that are shipped."""

@@ -1,0 +1,1 @@
+"""What the launches of a study say: results, winners, questions, drift, calibration."""

@@ -1,0 +1,62 @@
+"""What a study's launches say; a pure function of the study file and the launches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from search.analysis.calibration import predictions
+from search.analysis.drift import drift_sentences, host_drifts, order_effects, slot_sentences, steady_sentences
+from search.analysis.findings import Failure, Judgement
+from search.analysis.headlines import headlines
+from search.analysis.questions import answers
+from search.analysis.remarks import order_notes, remarks
+from search.analysis.results import barred_configs, config_results, ordered, pareto_front
+from search.analysis.winners import grounded_winners, picks
+from search.outcomes import Outcome
+from search.spec.study import StudySpec
+from search.storage.records import LaunchRecord
+
+
+def judge(spec: StudySpec, launches: Sequence[LaunchRecord]) -> Judgement:
+    """Judge finished launches; unfinished ones are left out. Equal launches give equal judgements."""
+    order = order_effects(launches)
+    results = [
+        replace(result, notes=ordered((*result.notes, *order_notes(result, order))))
+        for result in config_results(spec, launches)
+    ]
+    drifts = host_drifts(spec, launches)
+    winners, beyond = grounded_winners(spec, results)
+    return Judgement(
+        baselines=tuple(result for result in results if not result.config.speculates),
+        results=tuple(results),
+        front=tuple(pareto_front(results)),
+        winners=tuple(winners),
+        beyond=tuple(beyond),
+        picks=tuple(picks(spec, results, winners)),
+        failures=tuple(_failures(launches)),
+        answers=tuple(answers(spec, results, launches)),
+        headlines=(
+            *headlines(results, winners, beyond),
+            *drift_sentences(drifts),
+            *slot_sentences(spec, launches),
+        ),
+        remarks=(*remarks(results, launches, order), *steady_sentences(drifts)),
+        barred=tuple(barred_configs(launches)),
+        predictions=predictions(spec, launches),
+    )
+
+
+def _failures(launches: Sequence[LaunchRecord]) -> Iterator[Failure]:
+    for launch in launches:
+        if launch.reason is None or launch.outcome in (None, Outcome.MEASURED, Outcome.GATED):
+            continue
+        yield Failure(
+            launch=launch.number,
+            config=launch.asked,
+            outcome=launch.outcome.value,
+            reason=launch.reason.value,
+            blame=launch.reason.blame.value,
+            root_line=launch.evidence.root_line if launch.evidence else "",
+            log_path=launch.evidence.log_path if launch.evidence else "",
+        )

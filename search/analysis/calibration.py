@@ -1,0 +1,111 @@
+"""Whether launches came out as the sampler's belief said before them, and where it was wrong."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from statistics import fmean, stdev
+
+from scipy.stats import binom, t
+
+from search.analysis.findings import Prediction, Predictions
+from search.analysis.results import launch_load
+from search.outcomes import Blame, Note, Outcome
+from search.spec.study import StudySpec
+from search.storage.records import Expected, LaunchRecord
+
+BAND = 0.90
+"""Share of numbers that are to lie between the quantiles of `Expected`."""
+_CHANCE = 0.05
+"""A share or a bias that comes by chance more rarely is told."""
+_FEW = 4
+"""With fewer numbers nothing is said of bands and bias."""
+_SURE = 0.8
+"""A config that was thought to start with this probability, and did not, is named."""
+
+
+def predictions(spec: StudySpec, launches: Sequence[LaunchRecord]) -> Predictions:
+    """Compare all launches of which something was expected.
+
+    Left out are numbers of a config that nobody asked for (EFFECTIVE_DIFFERS), of garbage, and of launches that
+    the host or this tool spoiled.
+    """
+    told = [launch for launch in launches if launch.expected is not None and launch.outcome is not None]
+    numbers = [number for launch in told for number in _numbers(spec, launch)]
+    return Predictions(tuple(numbers), tuple(_sentences(numbers, told)))
+
+
+def _numbers(spec: StudySpec, launch: LaunchRecord) -> Iterator[Prediction]:
+    if launch.outcome not in (Outcome.MEASURED, Outcome.GATED) or Note.EFFECTIVE_DIFFERS in launch.notes:
+        return
+    assert launch.expected is not None
+    for load, band in _rates(spec, launch.expected).items():
+        at = launch_load(launch, load)
+        if at is not None:
+            yield Prediction(launch.number, launch.config, load, band, at.rate)
+
+
+def _rates(spec: StudySpec, expected: Expected) -> dict[int, tuple[float, float, float]]:
+    """Tokens per second at both objective concurrencies, the slow end first."""
+    low, high = spec.objectives.latency, spec.objectives.throughput
+    fast, middle, slow = expected.latency_ms
+    return {low: (1000.0 * low / slow, 1000.0 * low / middle, 1000.0 * low / fast), high: expected.output_tps}
+
+
+def _sentences(numbers: Sequence[Prediction], launches: Sequence[LaunchRecord]) -> Iterator[str]:
+    if numbers:
+        yield _held(numbers)
+    for number in sorted((n for n in numbers if not n.held), key=lambda n: -abs(math.log(n.ratio))):
+        slow, middle, fast = number.expected
+        yield (
+            f"The model was wrong here: {number.config} at C={number.concurrency} (launch {number.launch}) measured "
+            f"{number.measured.value:,.1f} tok/s, where it expected {middle:,.1f} ({slow:,.1f} to {fast:,.1f})."
+        )
+    for load in sorted({number.concurrency for number in numbers}):
+        yield from _bias(load, [number.ratio for number in numbers if number.concurrency == load])
+    yield from _starts(launches)
+
+
+def _held(numbers: Sequence[Prediction]) -> str:
+    held, of = sum(number.held for number in numbers), len(numbers)
+    text = (
+        f"Of {_counted(of, 'number')} that the model predicted before the launch, {held} {'lies' if held == 1 else 'lie'} "
+        f"within its {BAND:.0%} band; {BAND * of:.1f} should"
+    )
+    if of >= _FEW and binom.cdf(held, of, BAND) < _CHANCE:
+        return f"{text}. That is fewer than chance explains: its bands are too narrow for this deployment."
+    return f"{text}."
+
+
+def _counted(count: int, word: str) -> str:
+    return f"{count} {word}{'' if count == 1 else 's'}"
+
+
+def _bias(load: int, ratios: Sequence[float]) -> Iterator[str]:
+    """One-sided misses; of a mean of few, so by Student's t."""
+    if len(ratios) < _FEW:
+        return
+    logs = [math.log(ratio) for ratio in ratios]
+    mean, spread = fmean(logs), stdev(logs) / math.sqrt(len(logs))
+    if 2 * t.sf(abs(mean) / max(spread, 1e-12), len(logs) - 1) < _CHANCE:
+        yield (
+            f"At C={load} launches are {'faster' if mean > 0 else 'slower'} than it expected, by {abs(math.expm1(mean)):.1%} "
+            "in the mean."
+        )
+
+
+def _starts(launches: Sequence[LaunchRecord]) -> Iterator[str]:
+    """Chances to start against what started; a config's second attempt was promised nothing of its own."""
+    last = {launch.asked: launch for launch in launches}.values()
+    known = [launch for launch in last if launch.blame in (None, Blame.CONFIG)]
+    if not known:
+        return
+    started = sum(launch.blame is None for launch in known)
+    chances = [launch.expected.feasible for launch in known if launch.expected]
+    yield f"Of {_counted(len(known), 'config')} it expected {sum(chances):.1f} to give a measurement; {started} did."
+    for launch in known:
+        if launch.blame is not None and launch.expected and launch.expected.feasible >= _SURE:
+            yield (
+                f"The model was wrong here: {launch.asked} (launch {launch.number}) was to give a measurement with a "
+                f"chance of {launch.expected.feasible:.0%}, and did not: {launch.reason}."
+            )

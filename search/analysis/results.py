@@ -1,0 +1,265 @@
+"""From launches to one result per config: estimates pooled per load, score, front."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+
+from search.analysis.findings import ConfigResult, LoadResult
+from search.config import SpecConfig, simplicity
+from search.contracts import PhaseResult
+from search.outcomes import Note, Outcome, Reason
+from search.spec.study import StudySpec
+from search.stats.acceptance import accept_estimate
+from search.stats.estimates import Estimate, rate_of, ratio, throughput_estimate, tpot_estimate
+from search.stats.repeats import outliers, repeat_notes
+from search.storage.records import LaunchRecord
+
+_SEED = 20240501
+"""Of every bootstrap: equal launches give equal judgements, in whatever order configs come."""
+
+
+def config_results(spec: StudySpec, launches: Sequence[LaunchRecord]) -> list[ConfigResult]:
+    """All configs with both objectives measured, best score first; scores are nan without a baseline.
+
+    What was confirmed is reported with the values of its confirming launches, and compared with the
+    baseline on the same prompts if that was confirmed too.
+    """
+    barred = set(barred_configs(launches))
+    # A launch tried by hand may carry any arguments: it answers its own question only.
+    kept = [
+        launch
+        for launch in launches
+        if launch.outcome is Outcome.MEASURED and launch.stage != "try" and launch.config not in barred
+    ]
+    results = {result.config: result for result in _pooled(spec, [one for one in kept if one.stage != "confirm"])}
+    results = _all_scored(results, results)
+    fresh = {result.config: result for result in _pooled(spec, [one for one in kept if one.stage == "confirm"])}
+    compared = fresh if any(not config.speculates for config in fresh) else results
+    for config, result in _all_scored(fresh, compared).items():
+        results[config] = _confirmed(result, results.get(config))
+    return sorted(results.values(), key=lambda result: (-_number(result.score), simplicity(result.config)))
+
+
+def _pooled(spec: StudySpec, launches: Sequence[LaunchRecord]) -> Iterator[ConfigResult]:
+    by_config: dict[str, list[LaunchRecord]] = {}
+    for launch in launches:
+        by_config.setdefault(launch.config.config_id, []).append(launch)
+    for group in by_config.values():
+        if (result := _result(spec, group)) is not None:
+            yield result
+
+
+def _all_scored(
+    results: Mapping[SpecConfig, ConfigResult], among: Mapping[SpecConfig, ConfigResult]
+) -> dict[SpecConfig, ConfigResult]:
+    """With scores and gains over the best baselines of `among`; as they are without one."""
+    baselines = [result for config, result in among.items() if not config.speculates]
+    if not baselines:
+        return dict(results)
+    quickest = min(baselines, key=lambda result: result.latency.value)
+    strongest = max(baselines, key=lambda result: result.throughput.value)
+    return {config: _scored(result, baselines, quickest, strongest) for config, result in results.items()}
+
+
+def _confirmed(fresh: ConfigResult, searched: ConfigResult | None) -> ConfigResult:
+    """The fresh values, and those of the search at loads that were not confirmed."""
+    if searched is None:
+        return replace(fresh, confirmed=True, confirmed_loads=frozenset(fresh.loads))
+    return replace(
+        fresh,
+        loads=dict(sorted({**searched.loads, **fresh.loads}.items())),
+        gains=dict(sorted({**searched.gains, **fresh.gains}.items())),
+        launches=tuple(sorted({*searched.launches, *fresh.launches})),
+        confirmed=True,
+        notes=ordered((*searched.notes, *fresh.notes)),
+        lossless=fresh.lossless or searched.lossless,
+        searched=searched,
+        confirmed_loads=frozenset(fresh.loads),
+    )
+
+
+def is_baseline_to_compare(launch: LaunchRecord) -> bool:
+    """Whether a launch measured a baseline with the study's own arguments and the search's prompts."""
+    return (
+        launch.outcome is Outcome.MEASURED and launch.stage not in ("try", "confirm") and not launch.config.speculates
+    )
+
+
+def barred_configs(launches: Sequence[LaunchRecord]) -> list[SpecConfig]:
+    """Configs whose answers were garbage in some launch, in launch order: no speed makes up for that."""
+    return list(dict.fromkeys(launch.config for launch in launches if launch.reason is Reason.BAD_OUTPUT))
+
+
+def pareto_front(results: Iterable[ConfigResult]) -> list[ConfigResult]:
+    """Those no other beats on both objectives, lowest latency first.
+
+    Confirmed configs are compared with each other by their confirmed values; a confirmed one with
+    one that is not, by what the search measured of both.
+    """
+    everything = list(results)
+    searched = [result.searched or result for result in everything]
+    before = {result.config for result in _undominated(searched)}
+    confirmed = [result for result in everything if result.confirmed]
+    fresh = {result.config for result in _undominated(confirmed)}
+    others = [result for result in everything if not result.confirmed]
+    front = [
+        result
+        for result in everything
+        if (
+            result.config in fresh
+            and result.config in {one.config for one in _undominated([*others, result.searched or result])}
+            if result.confirmed
+            else result.config in before
+        )
+    ]
+    return sorted(front, key=lambda r: (r.latency.value, -r.throughput.value, simplicity(r.config)))
+
+
+def _undominated(results: Iterable[ConfigResult]) -> list[ConfigResult]:
+    front: list[ConfigResult] = []
+    best = -math.inf
+    for result in sorted(results, key=lambda r: (r.latency.value, -r.throughput.value, simplicity(r.config))):
+        if result.throughput.value > best:
+            front.append(result)
+            best = result.throughput.value
+    return front
+
+
+def ordered(notes: Iterable[Note]) -> tuple[Note, ...]:
+    """Notes without repeats, in the order of the closed list."""
+    found = set(notes)
+    return tuple(note for note in Note if note in found)
+
+
+def _result(spec: StudySpec, launches: Sequence[LaunchRecord]) -> ConfigResult | None:
+    """None without both objectives, or where a recorded table does not tell the time per token at the latency load."""
+    phases: dict[int, list[PhaseResult]] = {}
+    sources: dict[int, list[str]] = {}
+    for launch in launches:
+        for phase in launch.phases:
+            phases.setdefault(phase.concurrency, []).append(phase)
+            sources.setdefault(phase.concurrency, []).extend(_sources(launch, [phase]))
+    loads = {load: _load(load, tuple(repeats), tuple(sources[load])) for load, repeats in sorted(phases.items())}
+    at_latency, at_throughput = loads.get(spec.objectives.latency), loads.get(spec.objectives.throughput)
+    if at_latency is None or at_throughput is None or (latency := at_latency.tpot_ms) is None:
+        return None
+    return ConfigResult(
+        config=launches[0].config,
+        loads=loads,
+        latency=latency,
+        throughput=at_throughput.rate,
+        score=math.nan,
+        launches=tuple(launch.number for launch in launches),
+        confirmed=False,
+        notes=ordered(
+            [note for launch in launches for note in (*launch.notes, *_phase_notes(launch.phases))]
+            + [note for load in loads.values() for note in load.notes]
+        ),
+        lossless=next((launch.lossless for launch in reversed(launches) if launch.lossless), ()),
+    )
+
+
+def _scored(
+    result: ConfigResult, baselines: Sequence[ConfigResult], quickest: ConfigResult, strongest: ConfigResult
+) -> ConfigResult:
+    """With its score and gains over the best baselines; a baseline's gain over itself is 1 without doubt."""
+    faster = _over(quickest.latency, result.latency)
+    stronger = _over(result.throughput, strongest.throughput)
+    score = math.sqrt(
+        quickest.latency.value / result.latency.value * result.throughput.value / strongest.throughput.value
+    )
+    gains = {}
+    for load, at in result.loads.items():
+        best = max((base.loads[load].rate for base in baselines if load in base.loads), key=_value, default=None)
+        if best is not None:
+            gains[load] = _over(at.rate, best)
+    return replace(result, score=score, score_doubt=_geometric_mean(score, faster, stronger), gains=gains)
+
+
+def _over(a: Estimate, b: Estimate) -> Estimate:
+    return Estimate(1.0, 1.0, 1.0) if a is b else ratio(a, b)
+
+
+def _geometric_mean(score: float, one: Estimate, other: Estimate) -> Estimate:
+    """The score's interval from those of its two speed-ups, whose errors are independent."""
+    if not (one.lo and one.hi and other.lo and other.hi):
+        return Estimate(score)
+    below = math.hypot(math.log(one.value / one.lo), math.log(other.value / other.lo)) / 2
+    above = math.hypot(math.log(one.hi / one.value), math.log(other.hi / other.value)) / 2
+    return Estimate(score, score * math.exp(-below), score * math.exp(above))
+
+
+def launch_load(launch: LaunchRecord, concurrency: int) -> LoadResult | None:
+    """What one launch alone says at one concurrency; None without a phase there."""
+    repeats = launch.repeats(concurrency)
+    return _load(concurrency, repeats, _sources(launch, repeats)) if repeats else None
+
+
+def _sources(launch: LaunchRecord, repeats: Iterable[PhaseResult]) -> tuple[str, ...]:
+    return tuple(f"launch {launch.number}, repeat {repeat.repeat}" for repeat in repeats)
+
+
+@lru_cache(maxsize=8192)
+def _load(concurrency: int, repeats: tuple[PhaseResult, ...], sources: tuple[str, ...]) -> LoadResult:
+    # Kept, because judging after every launch would bootstrap all earlier ones again.
+    # One generator state per estimate, so that one more load does not move the others' intervals.
+    tpot = tpot_estimate(repeats, rng=_rng(concurrency)) if any(r.tpot_ms is not None for r in repeats) else None
+    rate = rate_of(tpot) if tpot and concurrency == 1 else throughput_estimate(repeats, rng=_rng(concurrency))
+    first_tokens = [repeat.ttft_ms for repeat in repeats if repeat.ttft_ms is not None]
+    accepts = [repeat.accept_length for repeat in repeats if repeat.accept_length is not None]
+    return LoadResult(
+        concurrency=concurrency,
+        rate=rate,
+        tpot_ms=tpot,
+        ttft_ms=sum(first_tokens) / len(first_tokens) if first_tokens else None,
+        accept_length=sum(accepts) / len(accepts) if accepts else None,
+        notes=ordered([*_phase_notes(repeats), *repeat_notes(repeats)]),
+        extrapolated=any(repeat.extrapolated for repeat in repeats),
+        accept=accept_estimate(repeats),
+        outliers=tuple(_outlier_words(concurrency, repeats, sources)),
+        tails=_tails(repeats),
+    )
+
+
+def _outlier_words(concurrency: int, repeats: Sequence[PhaseResult], sources: Sequence[str]) -> Iterator[str]:
+    rates = [1000 / r.tpot_ms if concurrency == 1 and r.tpot_ms else r.output_tps for r in repeats]
+    for found in outliers(rates):
+        yield (
+            f"{sources[found.place]} at C={concurrency} is {found.off:+.1%} off the median of {len(rates)} repeats "
+            f"({found.value:.1f} tok/s)"
+        )
+
+
+_TAILS = ("ttft_ms", "ttft_p99_ms", "itl_ms", "itl_p99_ms", "e2e_ms", "goodput_rps")
+
+
+def _tails(repeats: Sequence[PhaseResult]) -> dict[str, Estimate]:
+    """Mean over repeats and the range they span: two or three percentiles make no interval."""
+    found = {}
+    for name in _TAILS:
+        values = [value for repeat in repeats if (value := getattr(repeat, name)) is not None]
+        if values:
+            mean = sum(values) / len(values)
+            found[name] = Estimate(mean, min(values), max(values)) if len(values) > 1 else Estimate(mean)
+    return found
+
+
+def _value(estimate: Estimate) -> float:
+    return estimate.value
+
+
+def _phase_notes(phases: Iterable[PhaseResult]) -> tuple[Note, ...]:
+    return ordered(note for phase in phases for note in phase.notes)
+
+
+def _rng(concurrency: int) -> np.random.Generator:
+    return np.random.default_rng((_SEED, concurrency))
+
+
+def _number(score: float) -> float:
+    return 0.0 if math.isnan(score) else score

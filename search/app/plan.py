@@ -1,0 +1,158 @@
+"""What a study would do: its space, its first launches, and how long they may take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from search.config import SpecConfig
+from search.dialects import for_release
+from search.physics.cost import predict
+from search.physics.files import load_physics
+from search.physics.model import CostModel
+from search.report.text import duration
+from search.samplers.warm_start import earlier_evidence
+from search.space import Space, SpaceSummary
+from search.spec.study import StudySpec
+from search.study.stages import StageBudgets
+
+
+@dataclass(frozen=True, slots=True)
+class FirstLaunch:
+    """A launch that is planned before any result.
+
+    Attributes:
+        expected_s: By the cost model, start and stop included.
+    """
+
+    config_id: str
+    stage: str
+    expected_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A study before its first launch.
+
+    Attributes:
+        impossible: Known configs that this study cannot launch, each with its reasons.
+        stages: How many launches each stage may use.
+        launches: At most, budget and space taken together.
+        expected_s: For all of them, by the cost model named `physics`.
+        ceiling_s: No start-up may take longer than this.
+        earlier: What is believed before the first launch, one line for each recording.
+    """
+
+    study: str
+    summary: SpaceSummary
+    first: tuple[FirstLaunch, ...]
+    impossible: tuple[str, ...]
+    stages: StageBudgets
+    launches: int
+    expected_s: float
+    physics: str
+    ceiling_s: float
+    earlier: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """The plan as JSON values."""
+        return {
+            "study": self.study,
+            "space": self.summary.to_json(),
+            "first": [
+                {"config_id": launch.config_id, "stage": launch.stage, "expected_s": round(launch.expected_s)}
+                for launch in self.first
+            ],
+            "impossible": list(self.impossible),
+            "stages": asdict(self.stages),
+            "launches": self.launches,
+            "expected_hours": round(self.expected_s / 3600, 2),
+            "physics": self.physics,
+            "earlier": list(self.earlier),
+        }
+
+    def lines(self, *, listed: bool) -> Iterator[str]:
+        """The plan for people."""
+        yield f"study {self.study}"
+        yield self.summary.render(listed=listed)
+        yield "first launches, then what the sampler proposes:"
+        width = max(len(launch.config_id) for launch in self.first)
+        for number, launch in enumerate(self.first, 1):
+            yield f"  {number:>4}  {launch.config_id:<{width}}  {launch.stage:<8}  about {duration(launch.expected_s)}"
+        for line in self.impossible:
+            yield f"  cannot be launched: {line}"
+        yield from self.earlier
+        yield "launches by stage:"
+        yield from self.stages.lines()
+        yield (
+            f"at most {self.launches} launches, about {duration(self.expected_s)} by the cost model "
+            f"`{self.physics}`; no start may take longer than {duration(self.ceiling_s)}"
+        )
+
+
+def plan_of(spec: StudySpec, *, launches: int) -> Plan:
+    """Plan a study.
+
+    Raises:
+        UsageError: Release, patches, choices or cost model are not known.
+    """
+    space = spec.space_of(for_release(spec.engine.release))
+    physics = load_physics(spec.simulation.physics)
+    known, impossible = _known(spec, space)
+    stages = dict.fromkeys(space.baselines, "baseline")
+    stages |= {config: "known" for config in known if config not in stages}
+    first = tuple(
+        FirstLaunch(config.config_id, stage, expected_launch_s(spec, physics.model, config))
+        for config, stage in stages.items()
+    )[:launches]
+    stages_of = StageBudgets.of(
+        spec.budget,
+        kind="measured",
+        launches=launches,
+        baselines=len(space.baselines),
+        known=len(stages) - len(space.baselines),
+        slots=spec.slots,
+    )
+    # Each config is launched once but for the stages that launch one again.
+    again = stages_of.confirm + stages_of.ladder + stages_of.closing + spec.slots - 1
+    count = min(launches, len(space.configs) + again)
+    rest = [config for config in space.configs if config not in stages]
+    mean = sum(expected_launch_s(spec, physics.model, config) for config in rest) / max(len(rest), 1)
+    return Plan(
+        study=spec.study,
+        summary=SpaceSummary.of(space),
+        first=first,
+        impossible=impossible,
+        stages=stages_of,
+        launches=count,
+        expected_s=sum(launch.expected_s for launch in first) + mean * (count - len(first)),
+        physics=physics.name,
+        ceiling_s=spec.deployment.boot_ceiling_s,
+        earlier=earlier_evidence(spec, space).words,
+    )
+
+
+def expected_launch_s(spec: StudySpec, model: CostModel, config: SpecConfig) -> float:
+    """Start, every phase with its warm-up, and stop, by the cost model."""
+    total = model.boot_s + model.stop_s
+    for load in spec.loads:
+        expected = predict(
+            model,
+            config,
+            load,
+            output_tokens=spec.measure.output_tokens,
+            running_limit=spec.engine.max_running_requests,
+        )
+        total += spec.tokens_at(load) / expected.output_tps
+    return total
+
+
+def _known(spec: StudySpec, space: Space) -> tuple[list[SpecConfig], tuple[str, ...]]:
+    found, impossible = [], []
+    for config in spec.known_configs:
+        if (valid := space.find(config)) is not None:
+            found.append(valid)
+        else:
+            impossible.append(f"{config}: {' '.join(space.explain(config).lines)}")
+    return found, tuple(impossible)

@@ -1,0 +1,89 @@
+"""What stands around the measurements in a report, made from the study file and the database alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from search.analysis.findings import Judgement
+from search.config import SpecConfig
+from search.dialects import Dialect, for_release
+from search.errors import UnknownRelease
+from search.report.content import ReportContent
+from search.server.command import server_command
+from search.server.ports import PortBlock
+from search.space import SpaceSummary
+from search.spec.study import StudySpec
+from search.storage.records import LaunchRecord, StudyRecord
+
+SERVED_AT = 30000
+"""Port of the saved launch scripts: SGLang's own default."""
+
+
+class ContentBuilder:
+    """Builds the report of one study; the same live and rebuilt.
+
+    Args:
+        spec: The study file.
+        study: As stored.
+    """
+
+    def __init__(self, spec: StudySpec, study: StudyRecord) -> None:
+        self._spec = spec
+        self._study = study
+        self._dialect = _dialect(spec)
+        self._provenance, details = _provenance(spec, study)
+        self._details = (*study.notes, *details)
+        self._space: SpaceSummary | None = None
+        if self._dialect is not None and study.kind != "replay":
+            self._space = SpaceSummary.of(spec.space_of(self._dialect))
+
+    def content(self, launches: tuple[LaunchRecord, ...], judgement: Judgement) -> ReportContent:
+        """The report over `launches`."""
+        wanted = {result.config for result in judgement.front} | {pick.result.config for pick in judgement.picks}
+        return ReportContent(
+            spec=self._spec,
+            study=self._study,
+            launches=launches,
+            judgement=judgement,
+            commands=dict(self._commands(wanted)),
+            provenance=self._provenance,
+            details=self._details,
+            space=self._space,
+        )
+
+    def _commands(self, configs: Iterable[SpecConfig]) -> Iterator[tuple[str, str]]:
+        if self._dialect is not None:
+            for config in sorted(configs, key=str):
+                yield config.config_id, server_script(config, self._spec, self._dialect)
+
+
+def server_script(config: SpecConfig, spec: StudySpec, dialect: Dialect) -> str:
+    """The server command of a config as shell text without its shebang, secrets masked."""
+    command = server_command(
+        config, spec.deployment, dialect, ports=PortBlock(http=SERVED_AT, nccl=SERVED_AT + 1), tag=""
+    )
+    return command.script().split("\n", 1)[1]
+
+
+def _dialect(spec: StudySpec) -> Dialect | None:
+    """None for a recording that does not tell its release: nothing can say how to launch it."""
+    try:
+        return for_release(spec.engine.release)
+    except UnknownRelease:
+        return None
+
+
+def _provenance(spec: StudySpec, study: StudyRecord) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    if study.kind == "simulated":
+        from search.physics.files import load_physics
+        from search.physics.provenance import fit_lines, parameter_lines, summary
+
+        physics = load_physics(spec.simulation.physics)
+        return tuple(summary(physics)), (*parameter_lines(physics), *fit_lines(physics))
+    return tuple(_conditions(study)), ()
+
+
+def _conditions(study: StudyRecord) -> Iterator[str]:
+    for name, value in study.fingerprint.items():
+        if name.startswith("recording"):
+            yield f"{name.replace('_', ' ')}: {value}"

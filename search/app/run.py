@@ -1,0 +1,156 @@
+"""The main job: runs an assembled study, its report files renewed on the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from search.analysis.findings import Judgement
+from search.app.assemble import Assembly, assemble, command_line
+from search.app.options import RunOptions
+from search.app.report_content import ContentBuilder
+from search.contracts import RealClock
+from search.report.content import ReportContent
+from search.report.listener import ReportListener, RunLog
+from search.storage.optuna_side import optuna_storage
+from search.storage.records import LaunchRecord
+from search.storage.store import Store
+from search.storage.urls import storage_url
+from search.study.events import Ending, Launching, Listener, RunStart
+from search.study.resume import accept_changes
+from search.study.runner import run_study
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnd:
+    """What a run leaves: the report's content, its folder, and why the run ended (None where it broke off)."""
+
+    content: ReportContent
+    folder: Path
+    ending: Ending | None
+
+
+class Display(Listener, Protocol):
+    """Whoever watches a run: a listener that is also told what is no launch, and the end."""
+
+    def noticed(self, line: str) -> None:
+        """Show what is no launch, such as a quarantined slot."""
+        ...
+
+    def finished(self, end: RunEnd) -> None:
+        """Show the result; the last call of a run that had one, also when it was cut short."""
+        ...
+
+    def close(self) -> None:
+        """Give the terminal back, whatever happened. Safe to call twice."""
+        ...
+
+
+def run(options: RunOptions, display: Display) -> None:
+    """Run or resume a study; `display` is shown its end also when it was cut short.
+
+    Raises:
+        SearchError: See `assemble` and `run_study`.
+    """
+    parts = assemble(options)
+    storage_url(options.storage)
+    # The GPUs first: a cluster without them must not leave a database behind.
+    with parts.open_executor() as executor, Store(options.storage) as store:
+        end = _End(store, parts)
+        log = RunLog(parts.folder / "run.log", parts.clock)
+
+        def notice(line: str) -> None:
+            display.noticed(line)
+            log.noticed(line)
+
+        for line in parts.remarks:
+            display.noticed(line)
+        page = ReportListener(parts.folder, end.content, RealClock())
+        if options.accept_changes:
+            for line in accept_changes(parts.name, parts.fingerprint, store=store, clock=RealClock()):
+                display.noticed(f"accepted: {line}")
+        try:
+            run_study(
+                parts.spec,
+                name=parts.name,
+                kind=parts.kind,
+                space=parts.space,
+                fingerprint=parts.fingerprint,
+                executor=executor,
+                store=store,
+                storage=optuna_storage(options.storage),
+                listener=Fanout(display, log, page, end),
+                clock=parts.clock,
+                reports=parts.folder,
+                resume_command=command_line(options),
+                launches=options.launches,
+                hours=options.hours,
+                seed=options.seed,
+                sampler=options.sampler,
+                notice=notice,
+                recorded=parts.recorded,
+            )
+        finally:
+            display.close()
+            if end.judgement is not None:
+                display.finished(RunEnd(end.content(end.judgement), parts.folder, end.ending))
+
+
+class Fanout:
+    """Tells several listeners, in order."""
+
+    def __init__(self, *listeners: Listener) -> None:
+        self._listeners = listeners
+
+    def started(self, start: RunStart) -> None:
+        """See `Listener`."""
+        for listener in self._listeners:
+            listener.started(start)
+
+    def launching(self, launch: Launching) -> None:
+        """See `Listener`."""
+        for listener in self._listeners:
+            listener.launching(launch)
+
+    def launched(self, launch: LaunchRecord, judgement: Judgement) -> None:
+        """See `Listener`."""
+        for listener in self._listeners:
+            listener.launched(launch, judgement)
+
+    def ended(self, ending: Ending, judgement: Judgement) -> None:
+        """See `Listener`."""
+        for listener in self._listeners:
+            listener.ended(ending, judgement)
+
+
+class _End:
+    """Remembers how the run ended, and builds report contents from what is stored."""
+
+    def __init__(self, store: Store, parts: Assembly) -> None:
+        self._store = store
+        self._parts = parts
+        self._builder: ContentBuilder | None = None
+        self.ending: Ending | None = None
+        self.judgement: Judgement | None = None
+
+    def started(self, start: RunStart) -> None:
+        """See `Listener`."""
+
+    def launching(self, launch: Launching) -> None:
+        """See `Listener`."""
+
+    def launched(self, launch: LaunchRecord, judgement: Judgement) -> None:
+        """See `Listener`."""
+
+    def ended(self, ending: Ending, judgement: Judgement) -> None:
+        """See `Listener`."""
+        self.ending, self.judgement = ending, judgement
+
+    def content(self, judgement: Judgement) -> ReportContent:
+        """The report as of now, from the database: what `search report` would rebuild."""
+        if self._builder is None:
+            study = self._store.study(self._parts.name)
+            assert study is not None, "the loop stores the study before its first event"
+            self._builder = ContentBuilder(self._parts.spec, study)
+        return self._builder.content(self._store.launches(self._parts.name), judgement)

@@ -1,0 +1,86 @@
+"""Gathers what a prediction rests on: stored launches, a recording, or the cost model's own numbers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from search.app.assemble import read_spec
+from search.app.options import DEFAULT_STORAGE, RunOptions
+from search.app.recordings import spec_of_recording
+from search.app.stored import require_database, spec_of
+from search.dialects import for_release
+from search.engines.recording import Recording, read_recording
+from search.errors import UsageError
+from search.physics.files import load_physics
+from search.samplers.warm_start import earlier_evidence
+from search.spec.fingerprint import study_name
+from search.spec.study import StudySpec
+from search.storage.store import Store
+from search.storage.urls import storage_url
+from search.study.resume import stored_spec
+from search.whatif.answer import WhatIf
+from search.whatif.ask import what_if
+from search.whatif.evidence import Basis, basis_of_launches, basis_of_physics, basis_of_recording
+
+_WHAT_MEASURES = ("model", "hardware", "engine", "measure")
+"""Parts of a study file that change its numbers."""
+
+
+def ask(options: RunOptions, text: str, recording: Path | None) -> WhatIf:
+    """Answer a question from the best evidence there is. Needs no GPU and no database, and makes none.
+
+    Raises:
+        UsageError: Study, recording, storage or config is wrong.
+    """
+    table = read_recording(recording) if recording is not None else None
+    spec = read_spec(options) if options.study else _spec_of(table, options)
+    dialect = for_release(spec.engine.release)
+    physics = load_physics(spec.simulation.physics)
+    basis = _recorded(spec, table) if table is not None else _stored(spec, options.storage)
+    if basis is None:
+        basis = basis_of_physics(spec, physics, spec.space_of(dialect).baselines)
+    if spec.earlier:
+        earlier = earlier_evidence(spec, spec.space_of(dialect))
+        basis = replace(basis, earlier=earlier, words=(*basis.words, *earlier.words))
+    return what_if(spec, text, dialect=dialect, physics=physics, basis=basis, study_option=options.study or "")
+
+
+def _spec_of(recording: Recording | None, options: RunOptions) -> StudySpec:
+    assert recording is not None, "without a study there is a recording"
+    spec = spec_of_recording(recording).with_models(target=options.model, draft=options.draft)
+    if not spec.engine.release:
+        raise UsageError(
+            f"Recording {recording.name!r} holds no study file, so it does not say what is legal. Name a study with `--study`."
+        )
+    return spec if options.seed is None else spec.model_copy(update={"seed": options.seed})
+
+
+def _recorded(spec: StudySpec, recording: Recording) -> Basis:
+    basis = basis_of_recording(spec, recording)
+    if basis is None:
+        low, high = spec.objectives.latency, spec.objectives.throughput
+        raise UsageError(
+            f"A prediction needs one config measured at both concurrencies {low} and {high}, but recording "
+            f"{recording.name!r} has none."
+        )
+    return basis
+
+
+def _stored(spec: StudySpec, storage: str) -> Basis | None:
+    """From the study's own launches; None where there are none."""
+    url = storage_url(storage)
+    if url.get_backend_name() == "sqlite" and not Path(url.database or "").is_file():
+        if storage != DEFAULT_STORAGE:
+            require_database(storage)
+        return None
+    name = study_name(spec.study, "measured")
+    with Store(storage) as store:
+        found = store.study(name)
+        launches = store.launches(name) if found is not None else ()
+    if found is None or not launches:
+        return None
+    then, now = stored_spec(spec_of(found)), stored_spec(spec)
+    changed = [part for part in _WHAT_MEASURES if then[part] != now[part]]
+    basis = basis_of_launches(spec, launches, name=name, changed=changed)
+    return basis and replace(basis, words=(*basis.words, *found.notes))

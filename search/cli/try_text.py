@@ -1,0 +1,58 @@
+"""What `try` prints: asked against really ran, the numbers, where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from search.app.try_one import Tried
+from search.report.lines import launched_line
+from search.report.text import one_line
+from search.storage.records import LaunchRecord
+
+
+def tried_lines(tried: Tried) -> Iterator[str]:
+    """For people."""
+    yield from _effective_lines(tried.record)
+    yield launched_line(tried.record, tried.judgement)
+    yield f"stored in {tried.folder / tried.record.folder}"
+
+
+def _effective_lines(record: LaunchRecord) -> Iterator[str]:
+    yield f"asked for  {record.asked}"
+    if record.effective is None:
+        yield "really ran nothing: the server never became ready"
+        return
+    differs = "" if record.config == record.asked else "   <- differs from what was asked"
+    yield f"really ran {record.config}{differs}"
+    if record.effective.release:
+        yield f"release    {record.effective.release}"
+    if record.effective.max_running_requests is not None:
+        yield f"running    at most {record.effective.max_running_requests} requests"
+    for name, value in record.effective.details:
+        yield f"{name}  {one_line(value)}"
+
+
+def tried_result(record: LaunchRecord) -> dict[str, object]:
+    """For machines."""
+    return {
+        "launch": record.number,
+        "asked": record.asked.config_id,
+        "effective": record.config.config_id if record.effective else None,
+        "outcome": record.outcome.value if record.outcome else None,
+        "reason": record.reason.value if record.reason else None,
+        "root_line": record.evidence.root_line if record.evidence else None,
+        "notes": [note.value for note in record.notes],
+        "boot_s": record.boot_s,
+        "duration_s": record.duration_s,
+        "phases": [
+            {
+                "concurrency": phase.concurrency,
+                "repeat": phase.repeat,
+                "output_tps": phase.output_tps,
+                "tpot_ms": phase.tpot_ms,
+                "ttft_ms": phase.ttft_ms,
+                "accept_length": phase.accept_length,
+            }
+            for phase in record.phases
+        ],
+    }

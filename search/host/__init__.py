@@ -1,0 +1,1 @@
+"""Facts of a machine: GPUs, links, memory, installed packages."""

@@ -1,0 +1,77 @@
+"""All checks of a study before its first GPU minute, over facts that somebody else gathered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from search.dialects import Dialect
+from search.preflight.checkpoint import Checkpoint
+from search.preflight.findings import Finding, Level, error
+from search.preflight.installed_report import ArgumentReport
+from search.preflight.machine import MachineFacts, check_machine
+from search.preflight.models import check_context, check_draft, check_target, check_weights
+from search.preflight.plan import check_flags, check_loads, check_release, check_words
+from search.spec.study import StudySpec
+
+__all__ = ["DoctorFacts", "Finding", "Level", "examine", "worst"]
+
+
+@dataclass(frozen=True, slots=True)
+class DoctorFacts:
+    """What was found on this machine.
+
+    Attributes:
+        machine: GPUs, disk, ports, clock.
+        installed: SGLang's release in the engine's interpreter; None without one.
+        default_python: Our own interpreter.
+        environment: By the names of `server.environment.FACTS`.
+        target: The target's folder; None when it is not there.
+        draft: Likewise.
+        longest_prompt: Characters of the longest prompt as sent; None when `prompt_fault` says why.
+        prompt_fault: Why the prompts cannot be read.
+        words: The installed SGLang's word on the plan; None when there is none to ask.
+    """
+
+    machine: MachineFacts
+    installed: str | None
+    default_python: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+    target: Checkpoint | None = None
+    draft: Checkpoint | None = None
+    longest_prompt: int | None = None
+    prompt_fault: str = ""
+    words: ArgumentReport | None = None
+
+
+def examine(spec: StudySpec, dialect: Dialect, facts: DoctorFacts) -> tuple[Finding, ...]:
+    """Every check, in the order in which a launch would meet the trouble."""
+    found = [*check_machine(spec, facts.machine)]
+    found += check_release(
+        spec,
+        dialect,
+        installed=facts.installed,
+        default_python=facts.default_python,
+        environment=facts.environment,
+    )
+    found.append(check_weights("target", spec.model.target, facts.target))
+    if facts.target is not None:
+        found += check_target(spec, facts.target, dialect)
+    if spec.model.draft:
+        found.append(check_weights("draft", spec.model.draft, facts.draft))
+    if facts.draft is not None:
+        found += check_draft(spec, facts.target, facts.draft)
+    if facts.longest_prompt is None:
+        found.append(error("prompts", facts.prompt_fault, "correct `measure.prompts`"))
+    else:
+        found += check_context(spec, facts.target, longest_prompt=facts.longest_prompt, draft=facts.draft)
+    found += check_flags(spec, dialect, facts.words)
+    found += check_words(facts.words)
+    found += check_loads(spec, facts.words)
+    return tuple(found)
+
+
+def worst(findings: tuple[Finding, ...]) -> Level:
+    """The gravest level among them."""
+    levels = {finding.level for finding in findings}
+    return next((level for level in (Level.ERROR, Level.WARNING) if level in levels), Level.OK)

@@ -1,0 +1,123 @@
+"""Gathers what the doctor looks at: one pass over the machine, the models and the installed SGLang."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+from search.dialects import Dialect
+from search.errors import HostUnfit, UsageError
+from search.host.environment import model_folder
+from search.host.hardware import HostHardware, clock_kept, ephemeral_from, installed_release, probe_hardware
+from search.host.nvml import gpu_users
+from search.load.prompts import load_prompts
+from search.preflight.checkpoint import Checkpoint, read_checkpoint
+from search.preflight.examine import DoctorFacts
+from search.preflight.facts import environment_facts, slot_gpus
+from search.preflight.findings import Finding, Level
+from search.preflight.installed_check import check_arguments
+from search.preflight.installed_report import ArgumentReport
+from search.preflight.machine import MachineFacts
+from search.preflight.models import check_draft
+from search.server.ports import fresh_ports
+from search.spec.study import StudySpec
+
+
+def gather(spec: StudySpec, dialect: Dialect, *, reports: Path) -> DoctorFacts:
+    """Everything at once; takes about ten seconds where SGLang is installed."""
+    env = spec.engine.over(os.environ)
+    hardware = probe_hardware()
+    installed = installed_release(spec.engine.python, env=env)
+    longest, fault = _longest_prompt(spec)
+    return DoctorFacts(
+        machine=_machine(hardware, reports),
+        installed=installed,
+        default_python=sys.executable,
+        environment=_environment(spec) if installed else {},
+        target=_checkpoint(spec.model.target, env),
+        draft=_checkpoint(spec.model.draft, env) if spec.model.draft else None,
+        longest_prompt=longest,
+        prompt_fault=fault,
+        words=_words(spec, dialect, hardware) if installed else None,
+    )
+
+
+def _machine(hardware: HostHardware, reports: Path) -> MachineFacts:
+    users = gpu_users()
+    place = next(path for path in (reports.absolute(), *reports.absolute().parents) if path.is_dir())
+    try:
+        fresh_ports()
+        ports = ""
+    except HostUnfit as error:
+        ports = str(error)
+    return MachineFacts(
+        hardware=hardware,
+        users=users,
+        names=dict(_process_names({user.pid for user in users or ()})),
+        reports=str(reports),
+        disk_free=_disk_free(place),
+        reports_writable=os.access(place, os.W_OK),
+        ports=ports,
+        ephemeral_from=ephemeral_from(),
+        now=datetime.now(UTC),
+        clock_kept=clock_kept(),
+    )
+
+
+def _process_names(pids: set[int]) -> Iterator[tuple[int, str]]:
+    import psutil
+
+    for pid in pids:
+        try:
+            yield pid, psutil.Process(pid).name()
+        except psutil.Error:  # gone, or of a host that this container does not see
+            continue
+
+
+def _disk_free(place: Path) -> int | None:
+    try:
+        return shutil.disk_usage(place).free
+    except OSError:
+        return None
+
+
+def _environment(spec: StudySpec) -> dict[str, str]:
+    try:
+        return environment_facts(spec)
+    except HostUnfit:  # what is installed answers for itself in the checks that follow
+        return {}
+
+
+def draft_doubts(spec: StudySpec) -> tuple[Finding, ...]:
+    """What is doubtful or wrong about the draft, where its files are on this disk; for `plan`.
+
+    A draft of another algorithm starts and runs, with an accept length of 1.00 (sglang#21272).
+    """
+    env = spec.engine.over(os.environ)
+    draft = _checkpoint(spec.model.draft, env) if spec.model.draft else None
+    if draft is None:
+        return ()
+    target = _checkpoint(spec.model.target, env)
+    return tuple(finding for finding in check_draft(spec, target, draft) if finding.level is not Level.OK)
+
+
+def _checkpoint(model: str, env: Mapping[str, str]) -> Checkpoint | None:
+    folder = model_folder(model, env)
+    return read_checkpoint(folder) if folder is not None else None
+
+
+def _longest_prompt(spec: StudySpec) -> tuple[int | None, str]:
+    try:
+        prompts = load_prompts(spec.prompt_file, template=spec.measure.prompts.template)
+    except UsageError as error:
+        return None, str(error).rstrip(".")
+    return max(len(prompt.text) for prompt in (*prompts.search, *prompts.held_out)), ""
+
+
+def _words(spec: StudySpec, dialect: Dialect, hardware: HostHardware) -> ArgumentReport:
+    configs = spec.space_of(dialect).configs
+    return check_arguments(configs, spec.deployment, dialect, gpu_uuids=slot_gpus(spec, hardware.gpus))

@@ -1,0 +1,51 @@
+"""Samplers by the name a study file or `--sampler` gives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from search.config import SpecConfig
+from search.errors import UsageError
+from search.model.feasibility import Start
+from search.model.observations import Observation
+from search.samplers import finite
+from search.samplers.finite import FiniteSpaceSampler
+from search.samplers.frontier import FrontierSampler
+from search.samplers.outlook import LaunchCost
+
+SAMPLERS: Final = ("frontier", *finite.STOCK)
+"""Names that `make_sampler` takes: our own, then the stock ones."""
+
+
+def make_sampler(
+    name: str,
+    *,
+    configs: Sequence[SpecConfig],
+    seed: int,
+    loads: tuple[int, int] = (1, 100),
+    cost: LaunchCost | None = None,
+    earlier: Sequence[Observation] = (),
+    earlier_starts: Sequence[Start] = (),
+) -> FiniteSpaceSampler:
+    """The sampler a study file or `--sampler` names.
+
+    Args:
+        name: One of `SAMPLERS`.
+        configs: All valid configs, canonical.
+        seed: Of the study.
+        loads: The two objective concurrencies; only `frontier` looks at them.
+        cost: Of a launch; only `frontier` weighs it.
+        earlier: Numbers of an earlier study; only `frontier` learns from them.
+        earlier_starts: What started there and what did not, likewise.
+
+    Raises:
+        UsageError: There is no such sampler.
+    """
+    if name == "frontier":
+        return FrontierSampler(
+            configs=configs, seed=seed, loads=loads, cost=cost, earlier=earlier, earlier_starts=earlier_starts
+        )
+    if name not in finite.STOCK:
+        raise UsageError(f"`--sampler` takes one of {', '.join(SAMPLERS)}, but got {name!r}.")
+    return finite.make_sampler(name, configs=configs, seed=seed)

@@ -1,0 +1,77 @@
+"""What an earlier study measured, as evidence for this one: another release, another draft, another host."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from search.config import SpecConfig
+from search.engines.recording import Recording, read_recording, result_of
+from search.model.feasibility import Start
+from search.model.observations import Observation
+from search.outcomes import Blame
+from search.samplers.evidence import failed_start, observations_of
+from search.space import Space
+from search.spec.study import StudySpec
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """Evidence that counts for less than a launch of this study.
+
+    Attributes:
+        observations: Numbers, with weights below 1.
+        starts: What started and what did not through its own fault, likewise.
+        words: For people, one line for each recording.
+    """
+
+    observations: tuple[Observation, ...] = ()
+    starts: tuple[Start, ...] = ()
+    words: tuple[str, ...] = ()
+
+
+def earlier_evidence(spec: StudySpec, space: Space) -> Earlier:
+    """All recordings that the study file names under `earlier`.
+
+    Configs outside of this study's space and loads that it does not measure tell nothing, and are left out.
+
+    Raises:
+        UsageError: A recording cannot be read.
+    """
+    inside = {*space.configs, *(locked.config for locked in space.locked)}
+    loads = (spec.objectives.latency, spec.objectives.throughput)
+    observations: list[Observation] = []
+    starts: list[Start] = []
+    words: list[str] = []
+    for named in spec.earlier:
+        recording = read_recording(Path(named.recording))
+        seen, started = recorded_evidence(recording)
+        kept = [item for item in seen if item.config in inside and item.load in loads]
+        observations += [replace(item, weight=named.weight) for item in kept]
+        starts += [replace(start, weight=named.weight) for start in started if start.config in inside]
+        configs = {item.config for item in kept}
+        words.append(
+            f"earlier: {len(kept)} numbers of {len(configs)} configs in recording {recording.name}, each worth "
+            f"{named.weight:g} of a measurement" + _left_out(recording, configs)
+        )
+    return Earlier(tuple(observations), tuple(starts), tuple(words))
+
+
+def recorded_evidence(recording: Recording) -> tuple[tuple[Observation, ...], tuple[Start, ...]]:
+    """Numbers and starts of a recording, with full weight."""
+    observations: list[Observation] = []
+    for (config, _), rows in recording.repeats().items():
+        phases = [
+            result_of(row, repeat=place, requests=0, computed=recording.computed) for place, row in enumerate(rows, 1)
+        ]
+        observations += observations_of(config, phases)
+    starts = [Start(config, started=True) for config in dict.fromkeys(item.config for item in observations)]
+    for config, failure in recording.failures().items():
+        if failure.reason.blame is Blame.CONFIG:
+            starts.append(failed_start(config, failure.reason))
+    return tuple(observations), tuple(starts)
+
+
+def _left_out(recording: Recording, used: set[SpecConfig]) -> str:
+    others = len({config for config, _ in recording.repeats()} - used)
+    return f"; {others} of its configs are not in this study's space" if others else ""

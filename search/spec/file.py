@@ -1,0 +1,148 @@
+"""Finds, reads and checks study files; every mistake becomes one line with its place."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from search.errors import UsageError
+from search.spec.errors import Mistake, Place, found, mistakes
+from search.spec.study import StudySpec
+
+MAX_BYTES = 1_000_000
+
+
+def packaged_spaces() -> Path:
+    """The folder of the studies that ship with the package, or of the checkout we run from."""
+    inside = Path(str(resources.files("search"))) / "spaces"
+    return inside if inside.is_dir() else inside.parent.parent / "spaces"
+
+
+def known_studies(places: tuple[Path, ...]) -> list[str]:
+    """Names of all study files in `places`."""
+    return sorted({path.stem for place in places if place.is_dir() for path in place.glob("*.yaml")})
+
+
+def find_study(name: str, *, here: Path) -> Path:
+    """The study file for a name or a path: `here/spaces` is looked at before the packaged ones.
+
+    Raises:
+        UsageError: There is no such file; the known names are listed.
+    """
+    if name.endswith((".yaml", ".yml")) or "/" in name:
+        path = here / name
+        if not path.is_file():
+            raise UsageError(f"`--study` takes a name or the path of a file, but there is no file {name}.")
+        return path
+    places = (here / "spaces", packaged_spaces())
+    for place in places:
+        if (path := place / f"{name}.yaml").is_file():
+            return path
+    known = known_studies(places)
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f" Did you mean {near[0]}?" if near else ""
+    raise UsageError(f"There is no study named {name!r}.{hint} Known studies: {', '.join(known) or 'none'}.")
+
+
+def load_study(path: Path) -> StudySpec:
+    """Read one study file.
+
+    Raises:
+        UsageError: One line for each mistake: file, line, key path, what was expected, what was found.
+    """
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise UsageError(f"{path}: a study file is at most {MAX_BYTES} bytes long.")
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: cannot be read: {error}.") from error
+    return parse_study(text, name=str(path))
+
+
+def parse_study(text: str, *, name: str) -> StudySpec:
+    """Check the text of a study file; `name` is what mistakes are reported under.
+
+    Raises:
+        UsageError: As in `load_study`.
+    """
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        data = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f":{mark.line + 1}" if mark else ""
+        raise UsageError(f"{name}{line}: not YAML: {getattr(error, 'problem', None) or error}.") from error
+    except RecursionError as error:
+        raise UsageError(f"{name}: nested too deeply.") from error
+    if not isinstance(data, dict):
+        raise UsageError(f"{name}:1: a study file is a mapping of keys to values, but found {found(data)}.")
+    wrong = [*_repeated_keys(root, ()), *_unknown_keys(data, StudySpec, ())]
+    try:
+        spec = StudySpec.model_validate(data)
+    except ValidationError as error:
+        wrong += mistakes([dict(item) for item in error.errors(include_url=False)], data)
+        spec = None
+    if wrong or spec is None:
+        unique = dict.fromkeys((_line(root, place), ".".join(map(str, place)), what) for place, what in wrong)
+        raise UsageError(
+            "\n".join(f"{name}:{line}: {f'`{key}`: ' if key else ''}{what}" for line, key, what in sorted(unique))
+        )
+    return spec
+
+
+def _unknown_keys(data: Any, model: type[BaseModel], place: Place) -> Iterator[Mistake]:
+    if not isinstance(data, dict):
+        return
+    for key, value in data.items():
+        field = model.model_fields.get(key)
+        if field is None:
+            near = difflib.get_close_matches(str(key), model.model_fields, n=1, cutoff=0.5)
+            hint = f"did you mean `{near[0]}`?" if near else f"known keys: {', '.join(model.model_fields)}."
+            yield (*place, key), f"is not a key of a study file; {hint}"
+        elif isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from _unknown_keys(value, field.annotation, (*place, key))
+        else:
+            yield from _unknown_keys_in_items(value, field.annotation, (*place, key))
+
+
+def _unknown_keys_in_items(value: Any, annotation: Any, place: Place) -> Iterator[Mistake]:
+    models = [
+        arg for arg in getattr(annotation, "__args__", ()) if isinstance(arg, type) and issubclass(arg, BaseModel)
+    ]
+    items = enumerate(value) if isinstance(value, list) else value.items() if isinstance(value, dict) else ()
+    for key, item in items:
+        for model in models:
+            yield from _unknown_keys(item, model, (*place, key))
+
+
+def _repeated_keys(node: yaml.Node | None, place: Place) -> Iterator[Mistake]:
+    if isinstance(node, yaml.MappingNode):
+        seen = set()
+        for key, value in node.value:
+            if key.value in seen:
+                yield (*place, key.value), "is given twice."
+            seen.add(key.value)
+            yield from _repeated_keys(value, (*place, key.value))
+
+
+def _line(node: yaml.Node | None, place: Place) -> int:
+    """Line of the deepest part of `place` that stands in the file, counted from 1."""
+    line = node.start_mark.line if node else 0
+    for step in place:
+        if isinstance(node, yaml.MappingNode):
+            matching = [(key, value) for key, value in node.value if key.value == str(step)]
+            if not matching:
+                break
+            line, node = matching[-1][0].start_mark.line, matching[-1][1]
+        elif isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
+            node = node.value[step]
+            line = node.start_mark.line
+        else:
+            break
+    return line + 1

@@ -1,0 +1,100 @@
+"""What must be equal for two measurements to be compared, and how a difference is told."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import PurePath
+
+from search.host.environment import UNKNOWN
+from search.server.masking import is_secret_name
+from search.spec.study import StudySpec
+from search.storage.records import StudyKind
+
+PROBED = "environment."
+"""Prefix of facts that were asked of the machine, where an answer may be missing."""
+
+
+def study_name(name: str, kind: StudyKind) -> str:
+    """The stored name: kinds never share a study.
+
+    Args:
+        name: Of the study; of the recording for a replay.
+        kind: How its numbers come about.
+    """
+    suffix = {"measured": "", "simulated": ".simulated", "replay": ".replay"}[kind]
+    return f"{PurePath(name).name}{suffix}"
+
+
+def fingerprint(spec: StudySpec, *, kind: StudyKind, facts: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Everything that changes a measurement, flat, by the names that the study file has for it.
+
+    Budget, watch loads, known configs, questions, sampler and seed are not in it: they may change. Nor are the
+    wanted doubt and goodput's limits, which change no number but its doubt.
+
+    Args:
+        spec: The study.
+        kind: Of the study; only a simulated one depends on the cost model.
+        facts: What the study file cannot tell: the prompts' hash, the installed release, GPU kinds.
+    """
+    model, engine, measure = spec.model, spec.engine, spec.measure
+    parts: dict[str, object] = {
+        "model.target": model.target,
+        "model.draft": model.draft,
+        "model.algorithm": model.algorithm,
+        "model.tp": model.tp,
+        "model.trust_remote_code": model.trust_remote_code,
+        "hardware.kind": spec.hardware.kind,
+        "hardware.links": spec.hardware.links,
+        "engine.release": engine.release,
+        "engine.max_running_requests": engine.max_running_requests,
+        "engine.prefix": " ".join(engine.prefix),
+        "engine.patches": ", ".join(
+            f"{patch.name} ({' '.join(sorted(patch.lifts))})" for patch in sorted(engine.patches, key=lambda p: p.name)
+        ),
+        **{f"engine.env.{name}": _hidden(name, value) for name, value in engine.env.items()},
+        **{f"engine.server_args.{name}": _hidden(name, value) for name, value in engine.server_args.items()},
+        "objectives.latency": spec.objectives.latency,
+        "objectives.throughput": spec.objectives.throughput,
+        "measure.output_tokens": measure.output_tokens,
+        "measure.output_spread": measure.output_spread,
+        "measure.requests_at_latency": measure.requests_at_latency,
+        "measure.requests_per_worker": measure.requests_per_worker,
+        "measure.repeats": measure.repeats,
+        "measure.watch_repeats": measure.watch_repeats,
+        "measure.parallel_loads": measure.parallel_loads,
+        "measure.prompts.template": measure.prompts.template,
+        **({"simulation.physics": spec.simulation.physics} if kind == "simulated" else {}),
+        **(facts or {}),
+    }
+    return {name: str(value) for name, value in sorted(parts.items())}
+
+
+def differences(stored: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """One `name: stored -> now` for each difference, by name.
+
+    A fact of the machine that had no answer, then or now, differs from nothing.
+    """
+    names = sorted(stored.keys() | now.keys())
+    return [
+        f"{name}: {stored.get(name, 'not set')} -> {now.get(name, 'not set')}"
+        for name in names
+        if stored.get(name) != now.get(name) and _is_known(name, stored) and _is_known(name, now)
+    ]
+
+
+def renewed(stored: Mapping[str, str], now: Mapping[str, str]) -> dict[str, str]:
+    """`now`, with the stored answer where the machine gives none this time."""
+    kept = {name: value for name, value in stored.items() if name.startswith(PROBED) and not _is_known(name, now)}
+    return dict(sorted({**now, **kept}.items()))
+
+
+def _is_known(name: str, facts: Mapping[str, str]) -> bool:
+    return not name.startswith(PROBED) or facts.get(name, UNKNOWN) != UNKNOWN
+
+
+def _hidden(name: str, value: object) -> object:
+    """A secret's hash in its place: a changed one is still seen."""
+    if not is_secret_name(name):
+        return value
+    return f"secret {hashlib.sha256(str(value).encode()).hexdigest()[:8]}"

@@ -1,0 +1,387 @@
+"""A study file as values: what is searched, on what, how it is measured and how much it may cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from search.config import OPTIONAL_KNOBS, SpecConfig, SpecVersion
+from search.contracts import Phase
+from search.deployment import ArgValue, Deployment, Hardware, Patch
+from search.dialects import Dialect
+from search.space import Space, SpaceChoices, enumerate_space
+from search.spec.types import (
+    Concurrency,
+    ConfigId,
+    Count,
+    FlagName,
+    FlagValues,
+    Fusion,
+    KnobValues,
+    KnownAlgorithm,
+    Name,
+    Positive,
+)
+
+if TYPE_CHECKING:
+    from search.load.target import Limits
+
+_WARMUP_ROUNDS = 2
+"""Until two rounds agree."""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class ModelSpec(_Part):
+    """The target, its draft and how the draft speculates."""
+
+    target: str = Field(min_length=1)
+    draft: str = ""
+    algorithm: KnownAlgorithm
+    architecture: str = ""
+    tp: Count = 1
+    trust_remote_code: bool = False
+
+    @model_validator(mode="after")
+    def _has_its_draft(self) -> ModelSpec:
+        if self.algorithm == "NGRAM" and self.draft:
+            raise ValueError(f"NGRAM drafts from the text itself, without a model, but `draft` is {self.draft!r}")
+        if self.algorithm in ("EAGLE3", "STANDALONE", "DFLASH") and not self.draft:
+            raise ValueError(f"{self.algorithm} needs a draft model: name its path or id as `draft`")
+        return self
+
+
+class HardwareSpec(_Part):
+    """The GPUs a study is meant for; a real run checks them against the host."""
+
+    gpus: Count
+    kind: str
+    sm: int = Field(ge=70, le=200)
+    memory_gib: Positive
+    links: Literal["pcie", "nvlink"]
+
+
+class PatchSpec(_Part):
+    """A named change to the installed SGLang and the rules it lifts."""
+
+    name: str
+    lifts: tuple[str, ...] = Field(strict=False)
+    note: str = ""
+
+
+class EngineSpec(_Part):
+    """The SGLang that is launched."""
+
+    release: str
+    python: str = ""
+    prefix: tuple[str, ...] = Field((), strict=False)
+    env: dict[str, str] = {}
+    server_args: dict[FlagName, Any] = {}
+    patches: tuple[PatchSpec, ...] = Field((), strict=False)
+    max_running_requests: Count = 256
+    boot_ceiling_minutes: Positive = 60
+    stall_minutes: Positive = 10
+
+    def over(self, inherited: Mapping[str, str]) -> dict[str, str]:
+        """The environment that SGLang runs in, given the one it inherits."""
+        return {**inherited, **self.env}
+
+    @field_validator("server_args")
+    @classmethod
+    def _plain_values(cls, args: dict[str, Any]) -> dict[str, Any]:
+        for name, value in args.items():
+            words = value if isinstance(value, list) else [value]
+            if not words or not all(isinstance(word, str | int | float | bool) for word in words):
+                raise ValueError(f"`{name}` takes a word, a number, true, or a list of them, but got {value!r}")
+        return args
+
+
+class SpaceSpec(_Part):
+    """The choices of each knob; what no release could run is left out by itself."""
+
+    spec_version: tuple[Literal["v1", "v2"], ...] = Field(strict=False, min_length=1)
+    topk: tuple[Count, ...] = Field(strict=False, min_length=1)
+    num_steps: tuple[Count, ...] = Field(strict=False, min_length=1)
+    num_draft_tokens: tuple[Annotated[int, Field(ge=2)] | Literal["tree"], ...] = Field(strict=False, min_length=1)
+    allreduce_fusion: tuple[Fusion, ...] = Field(("off",), strict=False, min_length=1)
+    knobs: dict[str, KnobValues] = Field({}, strict=False)
+    flags: dict[FlagName, FlagValues] = Field({}, strict=False)
+
+    @field_validator("knobs")
+    @classmethod
+    def _known_knobs(cls, knobs: dict[str, tuple[str | int, ...]]) -> dict[str, tuple[str | int, ...]]:
+        for name in knobs:
+            if name not in OPTIONAL_KNOBS:
+                raise ValueError(
+                    f"an optional knob is one of {', '.join(OPTIONAL_KNOBS)}, but got {name!r}; "
+                    "any other server flag is opened under `space.flags`"
+                )
+        return knobs
+
+
+class ObjectivesSpec(_Part):
+    """The two concurrencies that are searched over."""
+
+    latency: Concurrency = 1
+    throughput: Concurrency = 100
+
+    @model_validator(mode="after")
+    def _ordered(self) -> ObjectivesSpec:
+        if self.latency >= self.throughput:
+            raise ValueError(
+                f"`latency < throughput` must hold, but got {self.latency} and {self.throughput}; "
+                "both are concurrencies"
+            )
+        return self
+
+
+class PromptsSpec(_Part):
+    """Where prompts come from: a JSONL or ShareGPT file, or the packaged set without one.
+
+    `template` wraps each prompt, such as a chat format; `{prompt}` marks its place.
+    """
+
+    file: str = ""
+    template: str = "{prompt}"
+
+    @field_validator("template")
+    @classmethod
+    def _has_place(cls, template: str) -> str:
+        if "{prompt}" not in template:
+            raise ValueError(f"`{{prompt}}` must stand in the template, but got {template!r}")
+        return template
+
+
+class LimitsSpec(_Part):
+    """What a request must keep to count as good, for goodput; without a limit there is none.
+
+    Not part of what makes measurements comparable: it changes no number but goodput.
+    """
+
+    ttft_ms: Positive | None = None
+    tpot_ms: Positive | None = None
+
+    @property
+    def load_limits(self) -> Limits | None:
+        """As the client takes them; None without any."""
+        if self.ttft_ms is None and self.tpot_ms is None:
+            return None
+        from search.load.target import Limits
+
+        return Limits(ttft_ms=self.ttft_ms, tpot_ms=self.tpot_ms)
+
+
+class MeasureSpec(_Part):
+    """How phases are measured; part of what makes two measurements comparable.
+
+    An objective is repeated `repeats` times, and then, while more repeats would narrow its doubt and it is
+    above `doubt` (half of the 95% interval as a share of the value), up to `repeats_at_most` times.
+    `requests_at_latency` is a floor at low loads, where prompts are what makes one run differ from
+    another; above it each worker gets `requests_per_worker` requests. `parallel_loads` lets the
+    servers of one host be measured at the same time; without it they take turns, because they share
+    processors, memory and links.
+    """
+
+    output_tokens: Annotated[int, Field(ge=16)] = 256
+    output_spread: Annotated[float, Field(ge=0, le=0.9)] = 0.5
+    requests_at_latency: Count = 16
+    requests_per_worker: Count = 4
+    repeats: Annotated[int, Field(ge=1, le=20)] = 2
+    doubt: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    repeats_at_most: Annotated[int, Field(ge=1, le=20)] = 4
+    watch_repeats: Annotated[int, Field(ge=1, le=20)] = 1
+    parallel_loads: bool = False
+    prompts: PromptsSpec = PromptsSpec()
+    limits: LimitsSpec = LimitsSpec()
+
+    def phase(self, concurrency: int, *, warm: bool) -> Phase:
+        """The phase at `concurrency`: each worker gets the same number of requests.
+
+        Args:
+            warm: This concurrency was warmed up on this launch before.
+        """
+        requests = max(self.requests_at_latency if concurrency <= 4 else 0, self.requests_per_worker * concurrency)
+        return Phase(
+            concurrency,
+            requests=requests,
+            output_tokens=self.output_tokens,
+            spread=self.output_spread,
+            warmup_requests=0 if warm else max(concurrency, 2),
+        )
+
+
+class BudgetSpec(_Part):
+    """What a study may cost in its whole life. The command line can lower or raise launches and hours.
+
+    `retries` bounds second attempts at configs that a host or a flake spoiled, over all configs.
+    `confirm` and `ladder` are launches set apart for these stages; without a number they get a share,
+    0 leaves the stage out. `closing` measures the baseline again at the end. `stop_early` lets the
+    search end when the next launch is not expected to pay.
+    """
+
+    launches: Count = 40
+    hours: Positive = 24
+    failures_in_a_row: Count = 3
+    retries: Annotated[int, Field(ge=0)] = 10
+    confirm: Annotated[int, Field(ge=0)] | None = None
+    ladder: Annotated[int, Field(ge=0)] | None = None
+    closing: bool = True
+    stop_early: bool = True
+
+
+class QuestionSpec(_Part):
+    """A named comparison: is `config` better than each of `against` at every load of `at`?"""
+
+    config: ConfigId
+    against: tuple[ConfigId, ...] = Field(strict=False, min_length=1)
+    at: tuple[Concurrency, ...] = Field(strict=False, min_length=1)
+
+
+class EarlierSpec(_Part):
+    """Numbers that are believed before the first launch, as far as `weight` says: 1/2 is worth half a measurement.
+
+    `recording` is a folder that `search record` wrote, of another release, draft or host.
+    """
+
+    recording: Annotated[str, Field(min_length=1)]
+    weight: Annotated[float, Field(gt=0, lt=1)] = 0.3
+
+
+class SimulationSpec(_Part):
+    """Which packaged cost model `--simulate` uses for this study."""
+
+    physics: str = "generic"
+
+
+class StudySpec(_Part):
+    """One study file."""
+
+    study: Name
+    title: str = ""
+    model: ModelSpec
+    hardware: HardwareSpec
+    engine: EngineSpec
+    space: SpaceSpec
+    objectives: ObjectivesSpec = ObjectivesSpec()
+    watch: tuple[Concurrency, ...] = Field((), strict=False)
+    known: tuple[ConfigId, ...] = Field((), strict=False)
+    questions: dict[Name, QuestionSpec] = {}
+    measure: MeasureSpec = MeasureSpec()
+    budget: BudgetSpec = BudgetSpec()
+    earlier: tuple[EarlierSpec, ...] = Field((), strict=False)
+    sampler: Literal["frontier", "tpe", "nsga2", "random", "grid"] = "frontier"
+    seed: int = 0
+    simulation: SimulationSpec = SimulationSpec()
+    assumptions: tuple[str, ...] = Field((), strict=False)
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> StudySpec:
+        if self.hardware.gpus % self.model.tp:
+            raise ValueError(
+                f"`hardware.gpus` must be a multiple of `model.tp`, but got {self.hardware.gpus} and {self.model.tp}"
+            )
+        if highest := [load for load in self.loads if load > self.engine.max_running_requests]:
+            raise ValueError(
+                f"`engine.max_running_requests` must admit every measured concurrency, but it is "
+                f"{self.engine.max_running_requests} and {highest} are to be measured"
+            )
+        return self
+
+    @property
+    def loads(self) -> tuple[int, ...]:
+        """All concurrencies that are measured, ascending."""
+        return tuple(sorted({self.objectives.latency, self.objectives.throughput, *self.watch}))
+
+    def tokens_at(self, load: int) -> int:
+        """Output tokens that one launch measures at a load, warm-up included: two rounds, if nothing drifts."""
+        phase = self.measure.phase(load, warm=False)
+        objective = load in (self.objectives.latency, self.objectives.throughput)
+        repeats = self.measure.repeats if objective else self.measure.watch_repeats
+        return (repeats * phase.requests + _WARMUP_ROUNDS * phase.warmup_requests) * phase.output_tokens
+
+    @property
+    def objective_names(self) -> tuple[str, str]:
+        """`c1_tpot_ms` (minimise) and `c100_output_tps` (maximise), with this study's concurrencies."""
+        return f"c{self.objectives.latency}_tpot_ms", f"c{self.objectives.throughput}_output_tps"
+
+    @property
+    def directions(self) -> tuple[str, str]:
+        """Optuna directions of `objective_names`."""
+        return "minimize", "maximize"
+
+    @property
+    def slots(self) -> int:
+        """How many servers the GPUs can hold side by side."""
+        return self.hardware.gpus // self.model.tp
+
+    @property
+    def known_configs(self) -> tuple[SpecConfig, ...]:
+        """Configs to launch before the sampler is asked: known ones, then those of the questions."""
+        questions = [name for question in self.questions.values() for name in (question.config, *question.against)]
+        return tuple(dict.fromkeys(SpecConfig.from_id(name) for name in (*self.known, *questions)))
+
+    @property
+    def deployment(self) -> Deployment:
+        """What every launch of this study shares."""
+        return Deployment(
+            model=self.model.target,
+            draft=self.model.draft,
+            algorithm=self.model.algorithm,
+            architecture=self.model.architecture,
+            tp=self.model.tp,
+            hardware=Hardware(
+                self.hardware.kind, self.hardware.sm, float(self.hardware.memory_gib), self.hardware.links
+            ),
+            release=self.engine.release,
+            patches=tuple(Patch(patch.name, patch.lifts, patch.note) for patch in self.engine.patches),
+            python=self.engine.python,
+            prefix=self.engine.prefix,
+            env=dict(self.engine.env),
+            server_args={name: _arg(value) for name, value in self.engine.server_args.items()},
+            trust_remote_code=self.model.trust_remote_code,
+            max_running_requests=self.engine.max_running_requests,
+            boot_ceiling_s=self.engine.boot_ceiling_minutes * 60,
+            stall_s=self.engine.stall_minutes * 60,
+        )
+
+    @property
+    def choices(self) -> SpaceChoices:
+        """The choices of each knob."""
+        return SpaceChoices(
+            spec_version=(SpecVersion.OFF, *map(SpecVersion, self.space.spec_version)),
+            topk=self.space.topk,
+            num_steps=self.space.num_steps,
+            num_draft_tokens=self.space.num_draft_tokens,
+            allreduce_fusion=self.space.allreduce_fusion,
+            optional={name: tuple(values) for name, values in self.space.knobs.items()},
+            flags={name: tuple(values) for name, values in self.space.flags.items()},
+        )
+
+    def space_of(self, dialect: Dialect) -> Space:
+        """All that may be launched: the choices, and what the study names outside of them.
+
+        Raises:
+            UnsupportedKnob: The release has no spelling for an open knob or one of its values.
+            UsageError: A patch lifts a rule that this release does not have.
+        """
+        return enumerate_space(self.choices, self.deployment, dialect).including(self.known_configs)
+
+    @property
+    def prompt_file(self) -> Path | None:
+        """The user's prompt file, or None for the packaged set."""
+        return Path(self.measure.prompts.file) if self.measure.prompts.file else None
+
+    def with_models(self, *, target: str | None, draft: str | None) -> StudySpec:
+        """The same study on another target or draft, as `--model` and `--draft` ask."""
+        changes = {"target": target, "draft": draft}
+        model = self.model.model_copy(update={name: value for name, value in changes.items() if value})
+        return self.model_copy(update={"model": model})
+
+
+def _arg(value: Any) -> ArgValue:
+    return tuple(value) if isinstance(value, list) else value

@@ -1,0 +1,1 @@
+"""Statistics of measurements: estimates and their uncertainty, repeats, accept lengths, losslessness."""

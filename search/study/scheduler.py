@@ -1,0 +1,277 @@
+"""What to launch next: the stages of a study in their order, and second attempts in between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from optuna.trial import Trial
+
+from search.analysis.drift import slots_to_measure_again
+from search.analysis.findings import Judgement
+from search.config import SpecConfig
+from search.outcomes import Blame, Note, Outcome, Reason
+from search.samplers.finite import SpaceExhausted
+from search.storage.records import Expected, LaunchRecord, Stage
+from search.study.budget import BudgetSpent, is_static_fault
+from search.study.events import Ending
+from search.study.forecasts import Prospects, Settled
+from search.study.stages import Choice, StageBudgets, to_confirm, to_ladder
+from search.study.trials import Trials
+
+_FIXED_STAGES: Mapping[Stage, str] = {
+    "baseline": "what speculation is compared with",
+    "known": "named in the study file",
+}
+"""In order, with why their configs are launched."""
+
+_CHOICES: Mapping[Stage, Callable[[Sequence[LaunchRecord], Judgement], Choice | None]] = {
+    "confirm": to_confirm,
+    "ladder": to_ladder,
+}
+"""The stages after the search that go by what was found, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One launch to make.
+
+    Attributes:
+        trial: None for launches outside the search: the baseline that a further slot is compared by,
+            confirmation, ladder and closing baselines. Their configs have a trial already.
+        slot: The only slot it makes sense on; None for any.
+        again: A second attempt.
+        spoiled_by: The slot whose host spoiled the first attempt; another one is preferred.
+        expected: Of its numbers.
+    """
+
+    config: SpecConfig
+    stage: Stage
+    why: str
+    trial: Trial | None = None
+    slot: int | None = None
+    notes: tuple[Note, ...] = ()
+    again: bool = False
+    spoiled_by: int | None = None
+    expected: Expected | None = None
+
+
+@dataclass(slots=True)
+class _Later:
+    """A job for after the `due`th proposal; in the other stages, for after the stage's list."""
+
+    job: Job
+    due: int
+
+
+@dataclass(slots=True)
+class Agenda:
+    """Gives each idle slot its next job.
+
+    Flakes are repeated at once. What the host spoiled is repeated later (at the end of a fixed
+    stage, after the next proposal of the search), on another slot while there is one. Every
+    config has one second attempt at most; `may_retry` bounds them over the study.
+
+    The search leaves the launches alone that later stages are to have. Those begin when it is
+    over and nothing of it is under way: confirmation and ladder on one slot, so that picks
+    compare, and then the baseline again on each slot that has launched anything since its last.
+    Nothing in them is tried twice.
+
+    Attributes:
+        prospects: What the sampler expects.
+        stages: How many launches each stage may use.
+        check_budget: Called before each job is given out, with the launches to leave alone; raises `BudgetSpent`.
+        check_baseline: Called when the baseline stage is over; raises when nothing was measured.
+        may_retry: Whether the study has second attempts left.
+        launches: Of the study, those under way included.
+        judgement: Of all launches, those of other drivers included.
+        under_way: Stages of the launches that run now.
+        unmeasured_slots: Slots that must measure a baseline of their own first.
+        spent: The budget that ended the search.
+        settled: Why the search ended by itself.
+    """
+
+    trials: Trials
+    baselines: Sequence[SpecConfig]
+    known: Sequence[SpecConfig]
+    prospects: Prospects
+    stages: StageBudgets
+    check_budget: Callable[[int], None]
+    check_baseline: Callable[[], bool]
+    may_retry: Callable[[], bool]
+    launches: Callable[[], Sequence[LaunchRecord]]
+    judgement: Callable[[], Judgement]
+    under_way: Callable[[], Collection[Stage]]
+    unmeasured_slots: set[int] = field(default_factory=set)
+    spent: Ending | None = None
+    settled: Settled | None = None
+    _listed: dict[Stage, list[SpecConfig]] = field(init=False)
+    _soon: list[Job] = field(default_factory=list)
+    _late: list[_Later] = field(default_factory=list)
+    _proposed: int = 0
+    _closed: set[int] = field(default_factory=set)
+    _final: bool = False
+
+    def __post_init__(self) -> None:
+        self._listed = {"baseline": list(self.baselines), "known": list(self.known)}
+
+    @property
+    def search_is_over(self) -> bool:
+        """Whether later stages have begun, and only they are left."""
+        return self._final
+
+    def next(self, slot: int, others: Iterable[int] = ()) -> Job | None:
+        """The next job for `slot`, its trial opened; None when there is nothing for it now.
+
+        Args:
+            slot: An idle one.
+            others: The slots that may be launched on.
+
+        Raises:
+            BudgetSpent: Not even a later stage may launch any more.
+        """
+        others = list(others)
+        if not self._final:
+            try:
+                if self.spent is None and (job := self._of_the_search(slot, others)) is not None:
+                    return job
+            except BudgetSpent as spent:
+                self.spent = spent.ending
+            if {"baseline", "known", "search"} & set(self.under_way()):
+                return None  # its end may start the search again
+            if self.spent is None and (self._soon or self._late):
+                return None  # for another slot
+            self._final = True
+        return self._of_the_finale(slot, others)
+
+    def own_baseline(self, slot: int) -> Job:
+        """The baseline that tells whether a slot is like the others."""
+        return Job(self.baselines[0], "baseline", f"what slot {slot} is compared by", slot=slot)
+
+    def again(self, job: Job, record: LaunchRecord) -> bool:
+        """Plan a second attempt if the launch deserves one and there is one left; else its end stands."""
+        if job.again or is_static_fault(record) or record.outcome is Outcome.INTERRUPTED:
+            return False
+        if job.stage in ("confirm", "ladder", "closing"):
+            return False
+        flake = record.blame is Blame.FLAKE or record.reason is Reason.UNKNOWN
+        if not (flake or record.blame is Blame.HOST) or not self.may_retry():
+            return False
+        assert record.reason is not None
+        second = replace(job, why=f"once more after {record.reason}", again=True)
+        if flake:
+            self._soon.append(replace(second, notes=(Note.UNSTABLE,)))
+        else:
+            self._late.append(_Later(replace(second, spoiled_by=record.slot), self._proposed + 1))
+        return True
+
+    def forget(self, slot: int) -> None:
+        """Drop what only `slot` could do: it may not be used for a while."""
+        self._soon = [job for job in self._soon if job.slot != slot]
+        self._late = [later for later in self._late if later.job.slot != slot]
+        self.unmeasured_slots.discard(slot)
+
+    def _of_the_search(self, slot: int, others: Sequence[int]) -> Job | None:
+        """Baselines, known configs and proposals, within what later stages leave."""
+        if self._soon:
+            self._check(slot, self._soon[0].stage)
+            return self._soon.pop(0)
+        if slot in self.unmeasured_slots:
+            self._check(slot, "baseline")
+            self.unmeasured_slots.discard(slot)
+            return self.own_baseline(slot)
+        for stage, why in _FIXED_STAGES.items():
+            if (job := self._from_list(slot, stage, why) or self._from_late(slot, others, stage=stage)) is not None:
+                return job
+            if stage == "baseline" and not self.check_baseline():
+                return None
+        return (
+            self._from_late(slot, others, due=self._proposed) or self._proposal(slot) or self._from_late(slot, others)
+        )
+
+    def _of_the_finale(self, slot: int, others: Sequence[int]) -> Job | None:
+        """Confirmation and ladder on the first slot that may be used, then what is owed to each."""
+        for stage, choose in _CHOICES.items():
+            if slot != min(others, default=slot) or not self._left(stage):
+                continue
+            judgement = self.judgement()  # first: it looks for what other drivers have launched
+            found = choose(self.launches(), judgement)
+            if found is None:
+                continue
+            config, why = found
+            try:
+                self.check_budget(sum(map(self._left, _later_than(stage))) + self._owed(slot))
+            except BudgetSpent as spent:
+                self.spent = self.spent or spent.ending
+                continue
+            return Job(config, stage, why)
+        owed = slots_to_measure_again(self.launches())
+        if not self.stages.closing or slot not in owed or slot in self._closed:
+            return None
+        self.check_budget(0)
+        self._closed.add(slot)
+        return Job(owed[slot], "closing", f"the baseline of slot {slot} again: has the host drifted?", slot=slot)
+
+    def _check(self, slot: int, stage: Stage) -> None:
+        """Whether one more launch of the search may start on `slot`; a baseline may use up what others wait for."""
+        if stage == "baseline":
+            self.check_budget(0)
+        else:
+            self.check_budget(self._left("confirm") + self._left("ladder") + self._owed(slot))
+
+    def _left(self, stage: Stage) -> int:
+        """Launches that a later stage has not used."""
+        planned = {"confirm": self.stages.confirm, "ladder": self.stages.ladder}[stage]
+        return max(0, planned - sum(launch.stage == stage for launch in self.launches()))
+
+    def _owed(self, slot: int) -> int:
+        """Closing baselines that are due once `slot` has launched one more."""
+        return len(({slot, *slots_to_measure_again(self.launches())}) - self._closed) if self.stages.closing else 0
+
+    def _from_list(self, slot: int, stage: Stage, why: str) -> Job | None:
+        while configs := self._listed[stage]:
+            if self.trials.is_taken(configs[0]):
+                configs.pop(0)
+                continue
+            self._check(slot, stage)
+            config = configs.pop(0)
+            if (asked := self.trials.ask(config, stage=stage)) is not None:
+                trial = asked[0]
+                expected = self.prospects.expects(trial, config) if stage == "known" else None
+                return Job(config, stage, why, trial, expected=expected)
+        return None
+
+    def _from_late(
+        self, slot: int, others: Iterable[int], *, stage: Stage | None = None, due: int | None = None
+    ) -> Job | None:
+        elsewhere = any(other != slot for other in others)
+        for later in self._late:
+            job = later.job
+            if (stage is not None and job.stage != stage) or (due is not None and later.due > due):
+                continue
+            if job.slot not in (None, slot) or (job.slot is None and job.spoiled_by == slot and elsewhere):
+                continue
+            self._check(slot, job.stage)
+            self._late.remove(later)
+            return job
+        return None
+
+    def _proposal(self, slot: int) -> Job | None:
+        if self.trials.nothing_left():
+            return None
+        self._check(slot, "search")
+        self.settled = self.prospects.settled()
+        if self.settled is not None:
+            return None
+        try:
+            asked = self.trials.ask(None, stage="search")
+        except SpaceExhausted:
+            return None  # another driver took the last one meanwhile
+        assert asked is not None, "without a config of its own, an ask goes on until it has one"
+        self._proposed += 1
+        trial, config = asked
+        return Job(config, "search", self.prospects.why(trial), trial, expected=self.prospects.expects(trial, config))
+
+
+def _later_than(stage: Stage) -> tuple[Stage, ...]:
+    return ("ladder",) if stage == "confirm" else ()

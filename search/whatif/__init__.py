@@ -1,0 +1,1 @@
+"""What would a config bring here? Legality, evidence, a forecast, a verdict."""
