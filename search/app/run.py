@@ -38,6 +38,10 @@ class Display(Listener, Protocol):
         """Show what is no launch, such as a quarantined slot."""
         ...
 
+    def remarked(self, line: str) -> None:
+        """Show what the user should know whatever was asked to be shown; before the first launch."""
+        ...
+
     def finished(self, end: RunEnd) -> None:
         """Show the result; the last call of a run that had one, also when it was cut short."""
         ...
@@ -54,6 +58,8 @@ def run(options: RunOptions, display: Display) -> None:
         SearchError: See `assemble` and `run_study`.
     """
     parts = assemble(options)
+    for line in parts.remarks:
+        display.remarked(line)
     storage_url(options.storage)
     # The GPUs first: a cluster without them must not leave a database behind.
     with parts.open_executor() as executor, Store(options.storage) as store:
@@ -64,12 +70,10 @@ def run(options: RunOptions, display: Display) -> None:
             display.noticed(line)
             log.noticed(line)
 
-        for line in parts.remarks:
-            display.noticed(line)
         page = ReportListener(parts.folder, end.content, RealClock())
         if options.accept_changes:
             for line in accept_changes(parts.name, parts.fingerprint, store=store, clock=RealClock()):
-                display.noticed(f"accepted: {line}")
+                display.remarked(f"accepted: {line}")
         try:
             run_study(
                 parts.spec,

@@ -52,7 +52,12 @@ class Tried:
 
 
 def try_config(
-    options: RunOptions, text: str | None, raw: tuple[str, ...] | None, *, launching: Callable[[SpecConfig], None]
+    options: RunOptions,
+    text: str | None,
+    raw: tuple[str, ...] | None,
+    *,
+    launching: Callable[[SpecConfig], None],
+    remarked: Callable[[str], None],
 ) -> Tried:
     """Launch one config, measure it, and store it as a launch of stage `try`.
 
@@ -60,13 +65,16 @@ def try_config(
         options: The command line.
         text: The config as a person writes it, such as `topk=2 num_steps=2` or an id.
         raw: Words that the server gets instead of the config's own, exactly.
-        launching: Told the config before its server starts.
+        launching: Called with the config before its server starts.
+        remarked: Called with each line that the user should know before that.
 
     Raises:
         UsageError: The config or the raw words are not understood, or a rule refuses the config.
         HostUnfit: See `assemble`.
     """
     parts = assemble(options, raw=raw)
+    for line in parts.remarks:
+        remarked(line)
     config = _asked(parts, text, raw)
     why = "tried by hand" if raw is None else f"raw: {mask_text(' '.join(raw))}"
     storage_url(options.storage)

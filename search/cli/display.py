@@ -57,6 +57,10 @@ class QuietDisplay:
     def noticed(self, line: str) -> None:
         """See `Display`."""
 
+    def remarked(self, line: str) -> None:
+        """See `Display`; on standard error, which holds no result."""
+        say(line, err=True)
+
     def finished(self, end: RunEnd) -> None:
         """See `Display`."""
         if self._as_json:

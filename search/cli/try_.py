@@ -93,7 +93,7 @@ def try_(
         if not quiet:
             say(f"launching {asked}", err=as_json)
 
-    tried = try_config(options, config, words, launching=launching)
+    tried = try_config(options, config, words, launching=launching, remarked=lambda line: say(line, err=True))
     lines = [json.dumps(tried_result(tried.record), indent=1, allow_nan=False)] if as_json else tried_lines(tried)
     for line in lines:
         say(line)

@@ -11,11 +11,10 @@ from benchmarks.fitting.fit import Target, fit_physics
 from benchmarks.fitting.story import STORY
 from search.config import SpecConfig
 from search.errors import UsageError
-from search.physics.provenance import provenance
 from search.physics.cost import predict
 from search.physics.files import dump_physics, load_physics, parse_physics
 from search.physics.model import UNITS, Kind
-from search.physics.provenance import summary
+from search.physics.provenance import provenance, summary
 
 TWELVE = {
     ("off", 1): 92.7,

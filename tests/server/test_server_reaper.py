@@ -200,7 +200,7 @@ def test_clean_removes_lock_files_that_nobody_holds(locks):
 
 def test_clean_that_cannot_end_a_process_says_so_and_fails(start, monkeypatch):
     orphan = start(SLEEP, launch="t1")
-    monkeypatch.setattr("search.server.stop_relics", lambda found: found)
+    monkeypatch.setattr("search.server.reaper.stop_relics", lambda found: found)
     done = clean()
     assert done.exit_code == 3
     assert f"survived SIGKILL: pid {orphan.pid}, " in done.stderr

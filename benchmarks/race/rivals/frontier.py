@@ -1,25 +1,18 @@
-"""The product's own sampler in a race; imported late, so that a race without it needs nothing of it."""
+"""The product's own sampler in a race."""
 
 from __future__ import annotations
 
 from dataclasses import fields
-from importlib import import_module
-from importlib.util import find_spec
 from statistics import fmean
 from typing import Any
 
 from benchmarks.race.rivals.optuna_side import OptunaEntrant
 from benchmarks.race.tables import Table
 from search.errors import UsageError
+from search.samplers.evidence import EVIDENCE, evidence_of
+from search.samplers.frontier import FrontierSampler, Parts
+from search.samplers.outlook import LaunchCost
 from search.storage.records import LaunchRecord
-
-HOME = "search.samplers.frontier"
-MISSING = f"there is no `FrontierSampler` in `{HOME}` yet"
-
-
-def missing() -> str:
-    """Why it cannot race here; empty when it can."""
-    return "" if find_spec(HOME) else MISSING
 
 
 class FrontierEntrant(OptunaEntrant):
@@ -35,23 +28,20 @@ class FrontierEntrant(OptunaEntrant):
     """
 
     def __init__(self, table: Table, *, seed: int, **options: Any) -> None:
-        home = import_module(HOME)
-        known = {part.name for part in fields(home.Parts)}
+        known = {part.name for part in fields(Parts)}
         if unknown := sorted(options.keys() - known):
             raise UsageError(f"`frontier` takes {', '.join(sorted(known))}, but got {', '.join(unknown)}.")
-        parts = home.Parts(**{name: bool(value) for name, value in options.items()})
+        parts = Parts(**{name: bool(value) for name, value in options.items()})
         loads = (table.spec.objectives.latency, table.spec.objectives.throughput)
-        self._sampler = home.FrontierSampler(configs=table.space.configs, seed=seed, loads=loads, parts=parts)
+        self._sampler = FrontierSampler(configs=table.space.configs, seed=seed, loads=loads, parts=parts)
         super().__init__(table, self._sampler, gate=self._sampler)
-        self._evidence = import_module("search.samplers.evidence")
-        self._make_cost = import_module("search.samplers").LaunchCost
         self._boots: list[float] = []
         self._tokens: tuple[float, float] | None = None
 
     def tell(self, launch: LaunchRecord) -> None:
         """See `Entrant`; repeats and histograms go along, as the two values alone lack them."""
         assert self._open is not None
-        self._open.set_user_attr(self._evidence.EVIDENCE, self._evidence.evidence_of(launch.phases))
+        self._open.set_user_attr(EVIDENCE, evidence_of(launch.phases))
         super().tell(launch)
         if launch.boot_s:
             self._boots.append(launch.boot_s)
@@ -65,4 +55,4 @@ class FrontierEntrant(OptunaEntrant):
             )
             self._tokens = low, high
         if self._boots and self._tokens:
-            self._sampler.expect_cost(self._make_cost(fmean(self._boots), *self._tokens))
+            self._sampler.expect_cost(LaunchCost(fmean(self._boots), *self._tokens))

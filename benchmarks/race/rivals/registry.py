@@ -82,7 +82,6 @@ RIVALS: Mapping[str, Rival] = {
         lambda table, seed, options: frontier.FrontierEntrant(table, seed=seed, **options),
         "the product's own sampler; options turn off parts of it: `gating=no`",
         open_options=True,
-        missing=frontier.missing,
     ),
     "finite-gp": Rival(
         _finite_gp,
