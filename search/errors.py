@@ -7,8 +7,8 @@ exception's positional arguments are exactly its constructor's.
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False  # as `typing` has it, whose import would delay the handler of signals
 if TYPE_CHECKING:
     from search.outcomes import Blame, Evidence, Reason
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Self
 
 
 class Outcome(StrEnum):
@@ -42,56 +43,55 @@ class Blame(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why a launch gave no measurement. The comment lines are the blame groups."""
+    """Why a launch gave no measurement, and who is to blame for it: a reason without a blame does not import.
 
-    # config: no retry
-    ARG_UNKNOWN = "ARG_UNKNOWN"
-    ARG_INVALID_COMBO = "ARG_INVALID_COMBO"
-    DRAFT_MISMATCH = "DRAFT_MISMATCH"
-    OOM_WEIGHTS = "OOM_WEIGHTS"
-    OOM_KV = "OOM_KV"
-    OOM_GRAPH = "OOM_GRAPH"
-    OOM_RUNTIME = "OOM_RUNTIME"
-    COMM_UNSUPPORTED = "COMM_UNSUPPORTED"
-    COMM_INIT_HANG = "COMM_INIT_HANG"
-    SERVER_CRASH_LOAD = "SERVER_CRASH_LOAD"
-    SERVER_HANG_LOAD = "SERVER_HANG_LOAD"
-    BAD_OUTPUT = "BAD_OUTPUT"
-    # host: queue once more, quarantine the slot if it repeats
-    COMM_HOST_FAULT = "COMM_HOST_FAULT"
-    HOST_OOM = "HOST_OOM"
-    HOST_BUSY = "HOST_BUSY"
-    PORT_BUSY = "PORT_BUSY"
-    WEIGHT_LOAD = "WEIGHT_LOAD"
-    MISSING_MODULE = "MISSING_MODULE"
-    STARTUP_STALL = "STARTUP_STALL"
-    RAY_INFRA = "RAY_INFRA"
-    WORKER_LOST = "WORKER_LOST"
-    # flake: one retry, both attempts kept
-    CUDA_FAULT = "CUDA_FAULT"
-    # tool: no values, loud
-    METRIC_INVALID = "METRIC_INVALID"
-    STALE_SERVER = "STALE_SERVER"
-    CLIENT_LIMITED = "CLIENT_LIMITED"
-    CLIENT_NO_OUTPUT = "CLIENT_NO_OUTPUT"
-    STORAGE_FAULT = "STORAGE_FAULT"
-    TOOL_ERROR = "TOOL_ERROR"
-    UNKNOWN = "UNKNOWN"
-    # user
-    STOPPED = "STOPPED"
+    Attributes:
+        blame: It alone decides on retries.
+    """
 
-    @property
-    def blame(self) -> Blame:
-        """The group a reason belongs to; it alone decides on retries."""
-        if self in _HOST:
-            return Blame.HOST
-        if self in _TOOL:
-            return Blame.TOOL
-        if self is Reason.CUDA_FAULT:
-            return Blame.FLAKE
-        if self is Reason.STOPPED:
-            return Blame.USER
-        return Blame.CONFIG
+    blame: Blame
+
+    def __new__(cls, value: str, blame: Blame) -> Self:
+        """A member, stored as `value`."""
+        member = str.__new__(cls, value)
+        member._value_ = value
+        member.blame = blame
+        return member
+
+    # no retry
+    ARG_UNKNOWN = "ARG_UNKNOWN", Blame.CONFIG
+    ARG_INVALID_COMBO = "ARG_INVALID_COMBO", Blame.CONFIG
+    DRAFT_MISMATCH = "DRAFT_MISMATCH", Blame.CONFIG
+    OOM_WEIGHTS = "OOM_WEIGHTS", Blame.CONFIG
+    OOM_KV = "OOM_KV", Blame.CONFIG
+    OOM_GRAPH = "OOM_GRAPH", Blame.CONFIG
+    OOM_RUNTIME = "OOM_RUNTIME", Blame.CONFIG
+    COMM_UNSUPPORTED = "COMM_UNSUPPORTED", Blame.CONFIG
+    COMM_INIT_HANG = "COMM_INIT_HANG", Blame.CONFIG
+    SERVER_CRASH_LOAD = "SERVER_CRASH_LOAD", Blame.CONFIG
+    SERVER_HANG_LOAD = "SERVER_HANG_LOAD", Blame.CONFIG
+    BAD_OUTPUT = "BAD_OUTPUT", Blame.CONFIG
+    # queue once more, quarantine the slot if it repeats
+    COMM_HOST_FAULT = "COMM_HOST_FAULT", Blame.HOST
+    HOST_OOM = "HOST_OOM", Blame.HOST
+    HOST_BUSY = "HOST_BUSY", Blame.HOST
+    PORT_BUSY = "PORT_BUSY", Blame.HOST
+    WEIGHT_LOAD = "WEIGHT_LOAD", Blame.HOST
+    MISSING_MODULE = "MISSING_MODULE", Blame.HOST
+    STARTUP_STALL = "STARTUP_STALL", Blame.HOST
+    RAY_INFRA = "RAY_INFRA", Blame.HOST
+    WORKER_LOST = "WORKER_LOST", Blame.HOST
+    # one retry, both attempts kept
+    CUDA_FAULT = "CUDA_FAULT", Blame.FLAKE
+    # no values, loud
+    METRIC_INVALID = "METRIC_INVALID", Blame.TOOL
+    STALE_SERVER = "STALE_SERVER", Blame.TOOL
+    CLIENT_LIMITED = "CLIENT_LIMITED", Blame.TOOL
+    CLIENT_NO_OUTPUT = "CLIENT_NO_OUTPUT", Blame.TOOL
+    STORAGE_FAULT = "STORAGE_FAULT", Blame.TOOL
+    TOOL_ERROR = "TOOL_ERROR", Blame.TOOL
+    UNKNOWN = "UNKNOWN", Blame.TOOL
+    STOPPED = "STOPPED", Blame.USER
 
     @property
     def outcome(self) -> Outcome:
@@ -105,32 +105,6 @@ class Reason(StrEnum):
                 return Outcome.INTERRUPTED
             case _:
                 return Outcome.LOST
-
-
-_HOST = frozenset(
-    {
-        Reason.COMM_HOST_FAULT,
-        Reason.HOST_OOM,
-        Reason.HOST_BUSY,
-        Reason.PORT_BUSY,
-        Reason.WEIGHT_LOAD,
-        Reason.MISSING_MODULE,
-        Reason.STARTUP_STALL,
-        Reason.RAY_INFRA,
-        Reason.WORKER_LOST,
-    }
-)
-_TOOL = frozenset(
-    {
-        Reason.METRIC_INVALID,
-        Reason.STALE_SERVER,
-        Reason.CLIENT_LIMITED,
-        Reason.CLIENT_NO_OUTPUT,
-        Reason.STORAGE_FAULT,
-        Reason.TOOL_ERROR,
-        Reason.UNKNOWN,
-    }
-)
 
 
 class Note(StrEnum):
