@@ -31,6 +31,7 @@ from search.report.listener import ReportListener, RunLog
 from search.storage.optuna_side import optuna_storage
 from search.storage.records import LaunchRecord
 from search.storage.store import Store
+from search.study.context import Overrides, StudyContext, Watch
 from search.study.events import Ending, Launching, RunStart
 from search.study.runner import run_study
 
@@ -130,20 +131,21 @@ def run(folder: Path, storage: str, trials: int, sampler: str) -> Cost:
 
         page = ReportListener(parts.folder, content, RealClock())
         run_study(
-            parts.spec,
-            name=parts.name,
-            kind=parts.kind,
-            space=parts.space,
-            fingerprint=parts.fingerprint,
+            StudyContext(
+                spec=parts.spec,
+                name=parts.name,
+                kind=parts.kind,
+                space=parts.space,
+                fingerprint=parts.fingerprint,
+                clock=parts.clock,
+                reports=parts.folder,
+                resume_command="",
+            ),
             executor=executor,
             store=store,
             storage=optuna_storage(storage),
-            listener=Fanout(RunLog(parts.folder / "run.log", parts.clock), page, watch),
-            clock=parts.clock,
-            reports=parts.folder,
-            resume_command="",
-            launches=trials,
-            hours=1e9,
+            watch=Watch(Fanout(RunLog(parts.folder / "run.log", parts.clock), page, watch)),
+            overrides=Overrides(launches=trials, hours=1e9),
         )
     return costs("SQLite" if "://" not in storage else "PostgreSQL", watch.at, watch.cpu, sampler)
 

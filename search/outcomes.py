@@ -51,11 +51,11 @@ class Reason(StrEnum):
 
     blame: Blame
 
-    def __new__(cls, value: str, blame: Blame) -> Self:
-        """A member, stored as `value`."""
+    def __new__(cls, value: str, *blame: Blame) -> Self:
+        """A member, stored as `value`. Look-ups by value alone, `Reason("OOM_KV")`, do not come here."""
         member = str.__new__(cls, value)
         member._value_ = value
-        member.blame = blame
+        (member.blame,) = blame
         return member
 
     # no retry

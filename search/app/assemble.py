@@ -27,7 +27,7 @@ from search.spec.file import find_study, known_studies, load_study, packaged_spa
 from search.spec.fingerprint import fingerprint, study_name
 from search.spec.study import StudySpec
 from search.storage.records import StudyKind
-from search.study.launch import Recorded
+from search.study.context import Recorded
 
 EXECUTORS = ("ray", "inline")
 

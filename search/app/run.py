@@ -14,12 +14,15 @@ from search.contracts import RealClock
 from search.report.content import ReportContent
 from search.report.listener import ReportListener, RunLog
 from search.storage.optuna_side import optuna_storage
+from search.storage.patience import Patience
 from search.storage.records import LaunchRecord
 from search.storage.store import Store
 from search.storage.urls import storage_url
+from search.study.context import Overrides, StudyContext, Watch
 from search.study.events import Ending, Launching, Listener, RunStart
 from search.study.resume import accept_changes
 from search.study.runner import run_study
+from search.study.signals import Interrupts
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +54,13 @@ class Display(Listener, Protocol):
         ...
 
 
-def run(options: RunOptions, display: Display) -> None:
+def run(options: RunOptions, display: Display, interrupts: Interrupts) -> None:
     """Run or resume a study; `display` is shown its end also when it was cut short.
+
+    Args:
+        options: The command line.
+        display: Watches.
+        interrupts: A press ends the run in order.
 
     Raises:
         SearchError: See `assemble` and `run_study`.
@@ -62,7 +70,7 @@ def run(options: RunOptions, display: Display) -> None:
         display.remarked(line)
     storage_url(options.storage)
     # The GPUs first: a cluster without them must not leave a database behind.
-    with parts.open_executor() as executor, Store(options.storage) as store:
+    with interrupts.held(), parts.open_executor() as executor, patient_store(options.storage, interrupts) as store:
         end = _End(store, parts)
         log = RunLog(parts.folder / "run.log", parts.clock)
 
@@ -76,29 +84,40 @@ def run(options: RunOptions, display: Display) -> None:
                 display.remarked(f"accepted: {line}")
         try:
             run_study(
-                parts.spec,
-                name=parts.name,
-                kind=parts.kind,
-                space=parts.space,
-                fingerprint=parts.fingerprint,
+                study_context(parts, resume_command=command_line(options)),
                 executor=executor,
                 store=store,
-                storage=optuna_storage(options.storage),
-                listener=Fanout(display, log, page, end),
-                clock=parts.clock,
-                reports=parts.folder,
-                resume_command=command_line(options),
-                launches=options.launches,
-                hours=options.hours,
-                seed=options.seed,
-                sampler=options.sampler,
-                notice=notice,
-                recorded=parts.recorded,
+                storage=optuna_storage(options.storage, patience=Patience(store.url, sleep=interrupts.sleep)),
+                watch=Watch(Fanout(display, log, page, end), notice),
+                overrides=Overrides(
+                    launches=options.launches, hours=options.hours, seed=options.seed, sampler=options.sampler
+                ),
+                interrupts=interrupts,
             )
         finally:
             display.close()
             if end.judgement is not None:
                 display.finished(RunEnd(end.content(end.judgement), parts.folder, end.ending))
+
+
+def study_context(parts: Assembly, *, resume_command: str = "") -> StudyContext:
+    """What the loop is told of an assembled study."""
+    return StudyContext(
+        spec=parts.spec,
+        name=parts.name,
+        kind=parts.kind,
+        space=parts.space,
+        fingerprint=parts.fingerprint,
+        clock=parts.clock,
+        reports=parts.folder,
+        resume_command=resume_command,
+        recorded=parts.recorded,
+    )
+
+
+def patient_store(storage: str, interrupts: Interrupts) -> Store:
+    """Our tables, whose waits for a locked database end soon after an interrupt."""
+    return Store(storage, patience=Patience(storage_url(storage), sleep=interrupts.sleep))
 
 
 class Fanout:

@@ -11,6 +11,7 @@ from search.analysis.findings import Judgement
 from search.app.assemble import Assembly, assemble
 from search.app.options import RunOptions
 from search.app.report_content import ContentBuilder
+from search.app.run import patient_store, study_context
 from search.config import SpecConfig
 from search.deployment import Deployment
 from search.dialects import Dialect
@@ -24,6 +25,8 @@ from search.storage.store import Store
 from search.storage.urls import storage_url
 from search.study.launch import Launched, Launcher
 from search.study.resume import stored_spec
+from search.study.signals import Interrupts
+from search.study.workers import crew_for, run_alone
 
 RAW_TREE_FLAGS = {
     "topk": "--speculative-eagle-topk",
@@ -58,6 +61,7 @@ def try_config(
     *,
     launching: Callable[[SpecConfig], None],
     remarked: Callable[[str], None],
+    interrupts: Interrupts,
 ) -> Tried:
     """Launch one config, measure it, and store it as a launch of stage `try`.
 
@@ -67,6 +71,7 @@ def try_config(
         raw: Words that the server gets instead of the config's own, exactly.
         launching: Called with the config before its server starts.
         remarked: Called with each line that the user should know before that.
+        interrupts: A press stops the server, and what was measured is stored.
 
     Raises:
         UsageError: The config or the raw words are not understood, or a rule refuses the config.
@@ -78,13 +83,18 @@ def try_config(
     config = _asked(parts, text, raw)
     why = "tried by hand" if raw is None else f"raw: {mask_text(' '.join(raw))}"
     storage_url(options.storage)
-    with parts.open_executor() as executor, Store(options.storage) as store:
+    with interrupts.held(), parts.open_executor() as executor, patient_store(options.storage, interrupts) as store:
         study = _opened(store, parts)
         launching(config)
-        launcher = Launcher(
-            parts.spec, study=parts.name, executor=executor, store=store, clock=parts.clock, reports=parts.folder
+        launcher = Launcher(study_context(parts), executor=executor, store=store, interrupts=interrupts)
+        slot = executor.slots[0]
+        record = launcher.plan(config, slot, stage="try", why=why)
+        launched = run_alone(
+            lambda clock: launcher.carry_out(record, slot, clock=clock),
+            slot=slot,
+            crew=crew_for(executor, parts.clock, interrupts),
+            interrupts=interrupts,
         )
-        launched = launcher.run(config, stage="try", why=why)
         launches = store.launches(parts.name)
         judgement = judge(parts.spec, launches)
         write_report(parts.folder, ContentBuilder(parts.spec, study).content(launches, judgement))

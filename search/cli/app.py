@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 import typer
 
 from search.cli.clean import clean
@@ -14,6 +16,7 @@ from search.cli.report import report
 from search.cli.run import run
 from search.cli.try_ import RawCommand, try_
 from search.cli.whatif import whatif
+from search.study.signals import Interrupts, interruptible
 
 app = typer.Typer(
     name="search",
@@ -38,11 +41,21 @@ run_app = typer.Typer(name="run", pretty_exceptions_enable=False, add_completion
 run_app.command()(run)
 
 
-def main() -> None:
-    """`python -m search`."""
-    app(prog_name="python -m search")
+def command(interrupts: Interrupts) -> None:
+    """`python -m search`, in the thread that `interruptible` gives it."""
+    app(prog_name="python -m search", obj=interrupts)
 
 
-def run_main() -> None:
-    """`python -m search.run`."""
-    run_app(prog_name="python -m search.run")
+def run_command(interrupts: Interrupts) -> None:
+    """`python -m search.run`, likewise."""
+    run_app(prog_name="python -m search.run", obj=interrupts)
+
+
+def main() -> NoReturn:
+    """`python -m search`, from a program that has imported this module already."""
+    interruptible(command)
+
+
+def run_main() -> NoReturn:
+    """`python -m search.run`, likewise."""
+    interruptible(run_command)

@@ -1,19 +1,18 @@
-"""Turns errors and signals into what a shell expects: a message, an exit code, no traceback."""
+"""Turns errors into what a shell expects: a message, an exit code, no traceback."""
 
 from __future__ import annotations
 
 import functools
-import signal
 import sys
-import threading
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import ParamSpec
 
+import click
 import typer
 
-from search.errors import ExitCode, SearchError
+from search.errors import SearchError
+from search.study.signals import Interrupts
 
 P = ParamSpec("P")
 
@@ -28,33 +27,20 @@ def command(function: Callable[P, None]) -> Callable[P, None]:
     @functools.wraps(function)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
-            with sigterm_as_interrupt():
-                function(*args, **kwargs)
+            function(*args, **kwargs)
         except SearchError as error:
             if kwargs.get("debug"):
                 traceback.print_exc()
             typer.echo(str(error), err=True)
             raise typer.Exit(int(error.exit_code)) from error
-        except KeyboardInterrupt as error:
-            typer.echo("Interrupted; nothing was running.", err=True)
-            raise typer.Exit(int(ExitCode.INTERRUPTED)) from error
 
     return guarded
 
 
-@contextmanager
-def sigterm_as_interrupt() -> Iterator[None]:
-    """Treat SIGTERM, which schedulers and `docker stop` send, as Ctrl-C; the handler is put back."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # Python runs signal handlers in the main thread only.
-        return
-
-    # Not through SIGINT: a shell ignores that one for background jobs, and those must end too.
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before if before is not None else signal.SIG_DFL)
+def interrupts() -> Interrupts:
+    """The interrupts of the running command; for one that is called from a test, such as nobody presses."""
+    context = click.get_current_context(silent=True)
+    return (context.find_object(Interrupts) if context else None) or Interrupts()
 
 
 def say(line: str, *, err: bool = False) -> None:

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from search.app.options import DEFAULT_REPORTS, DEFAULT_STORAGE, RunOptions
-from search.cli.guard import command, say
+from search.cli.guard import command, interrupts, say
 from search.cli.options import (
     AcceptOption,
     DebugOption,
@@ -73,4 +73,5 @@ def run(
     from search.app.run import run as run_study
     from search.cli.display import display_for
 
-    run_study(options, display_for(sys.stderr if as_json else sys.stdout, quiet=quiet, as_json=as_json))
+    display = display_for(sys.stderr if as_json else sys.stdout, quiet=quiet, as_json=as_json)
+    run_study(options, display, interrupts())

@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperCommand
 
 from search.app.options import DEFAULT_REPORTS, DEFAULT_STORAGE, RunOptions
-from search.cli.guard import command, say
+from search.cli.guard import command, interrupts, say
 from search.cli.options import (
     DebugOption,
     DraftOption,
@@ -93,7 +93,10 @@ def try_(
         if not quiet:
             say(f"launching {asked}", err=as_json)
 
-    tried = try_config(options, config, words, launching=launching, remarked=lambda line: say(line, err=True))
+    def remarked(line: str) -> None:
+        say(line, err=True)
+
+    tried = try_config(options, config, words, launching=launching, remarked=remarked, interrupts=interrupts())
     lines = [json.dumps(tried_result(tried.record), indent=1, allow_nan=False)] if as_json else tried_lines(tried)
     for line in lines:
         say(line)

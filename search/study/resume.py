@@ -20,40 +20,37 @@ from search.spec.study import StudySpec
 from search.storage.heartbeat import owners_alive
 from search.storage.optuna_side import quiet_optuna
 from search.storage.owner import OWNER
-from search.storage.records import LaunchRecord, StudyKind, StudyRecord
+from search.storage.records import LaunchRecord, StudyRecord
 from search.storage.store import Store
+from search.study.context import StudyContext
 from search.study.trials import Trials
 
 SPACE = "space"
 """User attribute of an Optuna study: the ids of all valid configs it was made for."""
 
 
-def open_study(
-    spec: StudySpec,
-    *,
-    name: str,
-    kind: StudyKind,
-    configs: Sequence[SpecConfig],
-    fingerprint: Mapping[str, str],
-    store: Store,
-    storage: BaseStorage,
-    sampler: FiniteSpaceSampler,
-    clock: Clock,
-) -> Study:
+def open_study(context: StudyContext, *, store: Store, storage: BaseStorage, sampler: FiniteSpaceSampler) -> Study:
     """Create the study, or load it after checking that it is the same one.
+
+    Args:
+        context: The study.
+        store: Our tables.
+        storage: Optuna's.
+        sampler: Becomes the study's.
 
     Raises:
         UsageError: It was measured under other conditions or over another space; each difference
             is listed, with the ways out. Nothing is changed then.
     """
+    spec, name, kind, fingerprint = context.spec, context.name, context.kind, context.fingerprint
     known = store.study(name)
     facts = renewed(known.fingerprint, fingerprint) if known else dict(fingerprint)
-    record = StudyRecord(name, kind, stored_spec(spec), facts, clock.now())
+    record = StudyRecord(name, kind, stored_spec(spec), facts, context.clock.now())
     if known is not None and known.kind != kind:
         raise UsageError(
             f"Study {name!r} is stored as {known.kind}, and a {kind} run cannot continue it. {_ways_out()}"
         )
-    ids = sorted(config.config_id for config in configs)
+    ids = sorted(config.config_id for config in context.space.configs)
     with quiet_optuna():
         existing = {summary.study_name for summary in optuna.get_all_study_summaries(storage, include_best_trial=False)}
         if name not in existing:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from optuna.trial import Trial
 
@@ -16,6 +16,7 @@ from search.storage.records import Expected, LaunchRecord, Stage
 from search.study.budget import BudgetSpent, is_static_fault
 from search.study.events import Ending
 from search.study.forecasts import Prospects, Settled
+from search.study.progress import Progress
 from search.study.stages import Choice, StageBudgets, to_confirm, to_ladder
 from search.study.trials import Trials
 
@@ -64,56 +65,60 @@ class _Later:
     due: int
 
 
-@dataclass(slots=True)
 class Agenda:
     """Gives each idle slot its next job.
 
     Flakes are repeated at once. What the host spoiled is repeated later (at the end of a fixed
     stage, after the next proposal of the search), on another slot while there is one. Every
-    config has one second attempt at most; `may_retry` bounds them over the study.
+    config has one second attempt at most; the budget bounds them over the study.
 
     The search leaves the launches alone that later stages are to have. Those begin when it is
     over and nothing of it is under way: confirmation and ladder on one slot, so that picks
     compare, and then the baseline again on each slot that has launched anything since its last.
     Nothing in them is tried twice.
 
-    Attributes:
+    Args:
+        trials: Optuna's side.
+        progress: Launches so far, and what they leave of the budget.
         prospects: What the sampler expects.
         stages: How many launches each stage may use.
-        check_budget: Called before each job is given out, with the launches to leave alone; raises `BudgetSpent`.
-        check_baseline: Called when the baseline stage is over; raises when nothing was measured.
-        may_retry: Whether the study has second attempts left.
-        launches: Of the study, those under way included.
-        judgement: Of all launches, those of other drivers included.
-        under_way: Stages of the launches that run now.
+        baselines: Configs of the first stage.
+        known: Of the second.
+        give_up: Makes the sampler propose a config no more.
         unmeasured_slots: Slots that must measure a baseline of their own first.
+
+    Attributes:
         spent: The budget that ended the search.
         settled: Why the search ended by itself.
     """
 
-    trials: Trials
-    baselines: Sequence[SpecConfig]
-    known: Sequence[SpecConfig]
-    prospects: Prospects
-    stages: StageBudgets
-    check_budget: Callable[[int], None]
-    check_baseline: Callable[[], bool]
-    may_retry: Callable[[], bool]
-    launches: Callable[[], Sequence[LaunchRecord]]
-    judgement: Callable[[], Judgement]
-    under_way: Callable[[], Collection[Stage]]
-    unmeasured_slots: set[int] = field(default_factory=set)
-    spent: Ending | None = None
-    settled: Settled | None = None
-    _listed: dict[Stage, list[SpecConfig]] = field(init=False)
-    _soon: list[Job] = field(default_factory=list)
-    _late: list[_Later] = field(default_factory=list)
-    _proposed: int = 0
-    _closed: set[int] = field(default_factory=set)
-    _final: bool = False
-
-    def __post_init__(self) -> None:
-        self._listed = {"baseline": list(self.baselines), "known": list(self.known)}
+    def __init__(
+        self,
+        trials: Trials,
+        progress: Progress,
+        prospects: Prospects,
+        *,
+        stages: StageBudgets,
+        baselines: Sequence[SpecConfig],
+        known: Sequence[SpecConfig],
+        give_up: Callable[[SpecConfig], None],
+        unmeasured_slots: Collection[int] = (),
+    ) -> None:
+        self._trials = trials
+        self._progress = progress
+        self._prospects = prospects
+        self.stages = stages
+        self.give_up = give_up
+        self.spent: Ending | None = None
+        self.settled: Settled | None = None
+        self._baselines = baselines
+        self._unmeasured_slots = set(unmeasured_slots)
+        self._listed: dict[Stage, list[SpecConfig]] = {"baseline": list(baselines), "known": list(known)}
+        self._soon: list[Job] = []
+        self._late: list[_Later] = []
+        self._proposed = 0
+        self._closed: set[int] = set()
+        self._final = False
 
     @property
     def search_is_over(self) -> bool:
@@ -130,6 +135,7 @@ class Agenda:
         Raises:
             BudgetSpent: Not even a later stage may launch any more.
         """
+        self._prospects.learn(self._progress.launches)
         others = list(others)
         if not self._final:
             try:
@@ -137,7 +143,7 @@ class Agenda:
                     return job
             except BudgetSpent as spent:
                 self.spent = spent.ending
-            if {"baseline", "known", "search"} & set(self.under_way()):
+            if {"baseline", "known", "search"} & self._progress.stages_under_way():
                 return None  # its end may start the search again
             if self.spent is None and (self._soon or self._late):
                 return None  # for another slot
@@ -146,7 +152,7 @@ class Agenda:
 
     def own_baseline(self, slot: int) -> Job:
         """The baseline that tells whether a slot is like the others."""
-        return Job(self.baselines[0], "baseline", f"what slot {slot} is compared by", slot=slot)
+        return Job(self._baselines[0], "baseline", f"what slot {slot} is compared by", slot=slot)
 
     def again(self, job: Job, record: LaunchRecord) -> bool:
         """Plan a second attempt if the launch deserves one and there is one left; else its end stands."""
@@ -155,7 +161,7 @@ class Agenda:
         if job.stage in ("confirm", "ladder", "closing"):
             return False
         flake = record.blame is Blame.FLAKE or record.reason is Reason.UNKNOWN
-        if not (flake or record.blame is Blame.HOST) or not self.may_retry():
+        if not (flake or record.blame is Blame.HOST) or not self._progress.may_retry():
             return False
         assert record.reason is not None
         second = replace(job, why=f"once more after {record.reason}", again=True)
@@ -169,21 +175,21 @@ class Agenda:
         """Drop what only `slot` could do: it may not be used for a while."""
         self._soon = [job for job in self._soon if job.slot != slot]
         self._late = [later for later in self._late if later.job.slot != slot]
-        self.unmeasured_slots.discard(slot)
+        self._unmeasured_slots.discard(slot)
 
     def _of_the_search(self, slot: int, others: Sequence[int]) -> Job | None:
         """Baselines, known configs and proposals, within what later stages leave."""
         if self._soon:
             self._check(slot, self._soon[0].stage)
             return self._soon.pop(0)
-        if slot in self.unmeasured_slots:
+        if slot in self._unmeasured_slots:
             self._check(slot, "baseline")
-            self.unmeasured_slots.discard(slot)
+            self._unmeasured_slots.discard(slot)
             return self.own_baseline(slot)
         for stage, why in _FIXED_STAGES.items():
             if (job := self._from_list(slot, stage, why) or self._from_late(slot, others, stage=stage)) is not None:
                 return job
-            if stage == "baseline" and not self.check_baseline():
+            if stage == "baseline" and not self._progress.baseline_is_measured():
                 return None
         return (
             self._from_late(slot, others, due=self._proposed) or self._proposal(slot) or self._from_late(slot, others)
@@ -194,50 +200,50 @@ class Agenda:
         for stage, choose in _CHOICES.items():
             if slot != min(others, default=slot) or not self._left(stage):
                 continue
-            judgement = self.judgement()  # first: it looks for what other drivers have launched
-            found = choose(self.launches(), judgement)
+            judgement = self._progress.judgement_of_all()  # first: it looks for what other drivers have launched
+            found = choose(self._progress.all(), judgement)
             if found is None:
                 continue
             config, why = found
             try:
-                self.check_budget(sum(map(self._left, _later_than(stage))) + self._owed(slot))
+                self._progress.check_budget(sum(map(self._left, _later_than(stage))) + self._owed(slot))
             except BudgetSpent as spent:
                 self.spent = self.spent or spent.ending
                 continue
             return Job(config, stage, why)
-        owed = slots_to_measure_again(self.launches())
+        owed = slots_to_measure_again(self._progress.all())
         if not self.stages.closing or slot not in owed or slot in self._closed:
             return None
-        self.check_budget(0)
+        self._progress.check_budget(0)
         self._closed.add(slot)
         return Job(owed[slot], "closing", f"the baseline of slot {slot} again: has the host drifted?", slot=slot)
 
     def _check(self, slot: int, stage: Stage) -> None:
         """Whether one more launch of the search may start on `slot`; a baseline may use up what others wait for."""
         if stage == "baseline":
-            self.check_budget(0)
+            self._progress.check_budget(0)
         else:
-            self.check_budget(self._left("confirm") + self._left("ladder") + self._owed(slot))
+            self._progress.check_budget(self._left("confirm") + self._left("ladder") + self._owed(slot))
 
     def _left(self, stage: Stage) -> int:
         """Launches that a later stage has not used."""
         planned = {"confirm": self.stages.confirm, "ladder": self.stages.ladder}[stage]
-        return max(0, planned - sum(launch.stage == stage for launch in self.launches()))
+        return max(0, planned - sum(launch.stage == stage for launch in self._progress.all()))
 
     def _owed(self, slot: int) -> int:
         """Closing baselines that are due once `slot` has launched one more."""
-        return len(({slot, *slots_to_measure_again(self.launches())}) - self._closed) if self.stages.closing else 0
+        return len(({slot, *slots_to_measure_again(self._progress.all())}) - self._closed) if self.stages.closing else 0
 
     def _from_list(self, slot: int, stage: Stage, why: str) -> Job | None:
         while configs := self._listed[stage]:
-            if self.trials.is_taken(configs[0]):
+            if self._trials.is_taken(configs[0]):
                 configs.pop(0)
                 continue
             self._check(slot, stage)
             config = configs.pop(0)
-            if (asked := self.trials.ask(config, stage=stage)) is not None:
+            if (asked := self._trials.ask(config, stage=stage)) is not None:
                 trial = asked[0]
-                expected = self.prospects.expects(trial, config) if stage == "known" else None
+                expected = self._prospects.expects(trial, config) if stage == "known" else None
                 return Job(config, stage, why, trial, expected=expected)
         return None
 
@@ -257,20 +263,20 @@ class Agenda:
         return None
 
     def _proposal(self, slot: int) -> Job | None:
-        if self.trials.nothing_left():
+        if self._trials.nothing_left():
             return None
         self._check(slot, "search")
-        self.settled = self.prospects.settled()
+        self.settled = self._prospects.settled()
         if self.settled is not None:
             return None
         try:
-            asked = self.trials.ask(None, stage="search")
+            asked = self._trials.ask(None, stage="search")
         except SpaceExhausted:
             return None  # another driver took the last one meanwhile
         assert asked is not None, "without a config of its own, an ask goes on until it has one"
         self._proposed += 1
         trial, config = asked
-        return Job(config, "search", self.prospects.why(trial), trial, expected=self.prospects.expects(trial, config))
+        return Job(config, "search", self._prospects.why(trial), trial, expected=self._prospects.expects(trial, config))
 
 
 def _later_than(stage: Stage) -> tuple[Stage, ...]:

@@ -207,8 +207,8 @@ def _leave(word: str) -> NoReturn:
 
 def _end_helpers() -> None:
     """Kill what this process has started: while nothing was ever held, only programs that answer a question."""
-    for task in os.listdir("/proc/self/task"):
-        with suppress(OSError), open(f"/proc/self/task/{task}/children", encoding="ascii") as children:
+    for task in os.listdir("/proc/self/task"):  # noqa: PTH208  pathlib takes as long to import as all of this
+        with suppress(OSError), open(f"/proc/self/task/{task}/children", encoding="ascii") as children:  # noqa: PTH123
             for pid in map(int, children.read().split()):
                 with suppress(OSError):
                     (os.killpg if os.getpgid(pid) == pid else os.kill)(pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Who carries out launches: this thread, one after the other, or one worker thread per slot."""
+"""Who carries out launches: one worker thread per slot in real time, the caller's thread in virtual time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from typing import Protocol
 
 from search.cluster import Executor
 from search.contracts import Clock, Slot, VirtualClock
+from search.errors import Interrupted
 from search.study.launch import Launched
+from search.study.signals import Interrupts
 
 Work = Callable[[Clock], Launched]
 """One launch, given the clock of its slot; a fault of the study, such as its database, is raised."""
@@ -34,17 +36,20 @@ class Crew(Protocol):
         """Indices of the slots whose launch has not been handed back."""
         ...
 
-    @property
-    def interrupted(self) -> bool:
-        """Whether a launch has met Ctrl-C: nothing more should be started."""
-        ...
-
     def start(self, slot: Slot, work: Work) -> None:
         """Begin a launch on an idle slot."""
         ...
 
     def wait(self) -> Landed:
-        """Wait for the next end; some slot must be busy."""
+        """Wait for the next end; some slot must be busy.
+
+        Raises:
+            Interrupted: `wake` was called meanwhile.
+        """
+        ...
+
+    def wake(self) -> None:
+        """Make `wait` raise once. For other threads; does not block."""
         ...
 
     def stop(self) -> None:
@@ -52,11 +57,33 @@ class Crew(Protocol):
         ...
 
 
-def crew_for(executor: Executor, clock: Clock) -> Crew:
-    """Threads where several real servers run side by side; else everything in the caller's own thread."""
-    if isinstance(clock, VirtualClock) or len(executor.slots) == 1:
-        return InlineCrew(clock, lanes=len(executor.slots))
+def crew_for(executor: Executor, clock: Clock, interrupts: Interrupts) -> Crew:
+    """Threads for real servers, so that a wait for one can be cut short; in virtual time, the caller's own."""
+    if isinstance(clock, VirtualClock):
+        return InlineCrew(clock, interrupts, lanes=len(executor.slots))
     return ThreadCrew(executor, clock)
+
+
+def run_alone(work: Work, *, slot: Slot, crew: Crew, interrupts: Interrupts) -> Launched:
+    """Carry out one launch; after Ctrl-C it is stopped, and what came of it is returned all the same.
+
+    Args:
+        work: The launch.
+        slot: Where.
+        crew: Idle.
+        interrupts: Cut the wait short.
+    """
+    with interrupts.telling(crew.wake):
+        crew.start(slot, work)
+        try:
+            landed = crew.wait()
+        except Interrupted:
+            crew.stop()
+            landed = crew.wait()
+    if landed.launched is None:
+        assert landed.error is not None
+        raise landed.error
+    return landed.launched
 
 
 class InlineCrew:
@@ -67,22 +94,17 @@ class InlineCrew:
     comes out the same every time, and its clock tells what the real one would.
     """
 
-    def __init__(self, clock: Clock, *, lanes: int = 1) -> None:
+    def __init__(self, clock: Clock, interrupts: Interrupts, *, lanes: int = 1) -> None:
         self._clock = clock
+        self._interrupts = interrupts
         self._forks = lanes > 1
         self._ended: list[tuple[float, int, Landed]] = []
         self._started = 0
-        self._interrupted = False
 
     @property
     def busy(self) -> frozenset[int]:
         """See `Crew`."""
         return frozenset(landed.slot.index for _, _, landed in self._ended)
-
-    @property
-    def interrupted(self) -> bool:
-        """See `Crew`."""
-        return self._interrupted
 
     def start(self, slot: Slot, work: Work) -> None:
         """See `Crew`; what the work raises comes out here."""
@@ -92,7 +114,8 @@ class InlineCrew:
         end = began + lane.monotonic() if self._forks else self._clock.monotonic()
         if launched.interrupted:
             # Now, in real time: whatever else is under way in virtual time comes after it.
-            self._interrupted, end = True, began
+            end = began
+            self._interrupts.press()
         self._started += 1
         heapq.heappush(self._ended, (end, self._started, Landed(slot, launched)))
 
@@ -102,6 +125,9 @@ class InlineCrew:
         if self._forks:
             self._clock.spend(max(0.0, end - self._clock.monotonic()))
         return landed
+
+    def wake(self) -> None:
+        """See `Crew`: nothing is waited for, and launches look at the interrupts themselves."""
 
     def stop(self) -> None:
         """See `Crew`: all have ended already."""
@@ -118,18 +144,13 @@ class ThreadCrew:
     def __init__(self, executor: Executor, clock: Clock) -> None:
         self._executor = executor
         self._clock = clock
-        self._ended: queue.SimpleQueue[Landed] = queue.SimpleQueue()
+        self._ended: queue.SimpleQueue[Landed | None] = queue.SimpleQueue()
         self._busy: dict[int, Slot] = {}
 
     @property
     def busy(self) -> frozenset[int]:
         """See `Crew`."""
         return frozenset(self._busy)
-
-    @property
-    def interrupted(self) -> bool:
-        """See `Crew`: Python raises Ctrl-C in the main thread only, so no launch here can meet it."""
-        return False
 
     def start(self, slot: Slot, work: Work) -> None:
         """See `Crew`."""
@@ -146,10 +167,16 @@ class ThreadCrew:
         threading.Thread(target=carry_out, name=f"slot-{slot.index}", daemon=True).start()
 
     def wait(self) -> Landed:
-        """See `Crew`; Ctrl-C gets through."""
+        """See `Crew`."""
         landed = self._ended.get()
+        if landed is None:
+            raise Interrupted("The wait for a launch was interrupted.")
         del self._busy[landed.slot.index]
         return landed
+
+    def wake(self) -> None:
+        """See `Crew`."""
+        self._ended.put(None)
 
     def stop(self) -> None:
         """See `Crew`."""

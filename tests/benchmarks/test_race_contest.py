@@ -16,6 +16,7 @@ from search.engines import ReplayEngine
 from search.outcomes import Outcome
 from search.storage.optuna_side import optuna_storage
 from search.storage.store import Store
+from search.study.context import Overrides, StudyContext, Watch
 from search.study.events import Ending
 from search.study.runner import run_study
 
@@ -64,22 +65,21 @@ def test_lean_loop_and_the_study_launch_the_same_configs_in_the_same_order(sampl
     with Store(tmp_path / "trials.db") as store:
         storage = optuna_storage(tmp_path / "trials.db")
         ending = run_study(
-            table.spec,
-            name="race.replay",
-            kind="replay",
-            space=table.space,
-            fingerprint={},
+            StudyContext(
+                spec=table.spec,
+                name="race.replay",
+                kind="replay",
+                space=table.space,
+                fingerprint={},
+                clock=VirtualClock(datetime(2026, 1, 1, tzinfo=UTC)),
+                reports=tmp_path / "reports",
+                resume_command="",
+            ),
             executor=InlineExecutor(ReplayEngine(table.recording)),
             store=store,
             storage=storage,
-            listener=listener,
-            clock=VirtualClock(datetime(2026, 1, 1, tzinfo=UTC)),
-            reports=tmp_path / "reports",
-            resume_command="",
-            launches=14,
-            hours=1e6,
-            seed=5,
-            sampler=sampler,
+            watch=Watch(listener),
+            overrides=Overrides(launches=14, hours=1e6, seed=5, sampler=sampler),
         )
         storage.remove_session()
         storage.engine.dispose()

@@ -24,6 +24,7 @@ from search.spec.fingerprint import fingerprint
 from search.storage.optuna_side import optuna_storage
 from search.storage.store import Store
 from search.study import budget
+from search.study.context import StudyContext, Watch
 from search.study.events import Ending
 from search.study.runner import run_study
 from search.testing import install_fake_sglang
@@ -117,18 +118,20 @@ def main(folder: Path, database: str, address: str) -> Ending:
         Store(database) as store,
     ):
         return run_study(
-            spec,
-            name=NAME,
-            kind="measured",
-            space=spec.space_of(dialect),
-            fingerprint=fingerprint(spec, kind="measured"),
+            StudyContext(
+                spec=spec,
+                name=NAME,
+                kind="measured",
+                space=spec.space_of(dialect),
+                fingerprint=fingerprint(spec, kind="measured"),
+                clock=RealClock(),
+                reports=folder,
+                resume_command="the same command",
+            ),
             executor=executor,
             store=store,
             storage=optuna_storage(database),
-            listener=Lines(),
-            clock=RealClock(),
-            reports=folder,
-            resume_command="the same command",
+            watch=Watch(Lines()),
         )
 
 

@@ -269,7 +269,7 @@ def _expect_none(left: Callable[[], list[psutil.Process]], limit_s: float, resul
 
 
 def _where_it_hangs(driver: subprocess.Popen[bytes], folder: Path) -> str:
-    """The innermost of our own functions that the main thread is in, as `file:line function`."""
+    """The innermost of our own functions that the newest thread is in, as `file:line function`."""
     log = folder / "driver.log"
     told = log.stat().st_size
     driver.send_signal(signal.SIGUSR1)

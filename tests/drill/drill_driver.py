@@ -29,8 +29,10 @@ from search.spec.study import StudySpec
 from search.storage.optuna_side import optuna_storage
 from search.storage.records import LaunchRecord
 from search.storage.store import Store
+from search.study.context import StudyContext, Watch
 from search.study.events import Ending, Launching, RunStart
 from search.study.runner import run_study
+from search.study.signals import Interrupts, interruptible
 from search.testing import install_fake_sglang
 
 SCALE = 5.0
@@ -119,15 +121,15 @@ def patience() -> Patience:
     return Patience(**{name: value / SCALE for name, value in usual.items()})
 
 
-def main() -> None:
+def main(interrupts: Interrupts) -> None:
     """Run the study, or what an earlier run left of it."""
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("--hold", default="")
     args = parser.parse_args()
-    # A shell starts background jobs with SIGINT ignored, and the drill has to press Ctrl-C.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    faulthandler.register(signal.SIGUSR1, all_threads=False)  # where does it hang?
+    faulthandler.register(
+        signal.SIGUSR1
+    )  # where does it hang? the newest thread is told first, and carries out a launch
     spec = study_spec(args.folder)
     dialect = for_release(spec.engine.release)
     factory = partial(
@@ -140,24 +142,30 @@ def main() -> None:
     )
     storage = args.folder / "trials.db"
     with (
+        interrupts.held(),
         RayExecutor(factory, slots=1, gpus_per_slot=0, lease_s=30 / SCALE) as executor,
         Store(storage) as store,
     ):
         run_study(
-            spec,
-            name=NAME,
-            kind="measured",
-            space=spec.space_of(dialect),
-            fingerprint=fingerprint(spec, kind="measured"),
+            StudyContext(
+                spec=spec,
+                name=NAME,
+                kind="measured",
+                space=spec.space_of(dialect),
+                fingerprint=fingerprint(spec, kind="measured"),
+                clock=RealClock(),
+                reports=args.folder / "reports",
+                resume_command="the same command",
+            ),
             executor=executor,
             store=store,
             storage=optuna_storage(storage),
-            listener=Gates(args.folder, args.hold),
-            clock=RealClock(),
-            reports=args.folder / "reports",
-            resume_command="the same command",
+            watch=Watch(Gates(args.folder, args.hold)),
+            interrupts=interrupts,
         )
 
 
 if __name__ == "__main__":
-    main()
+    # A shell starts background jobs with SIGINT ignored, and the drill has to press Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    interruptible(main)

@@ -22,6 +22,7 @@ from search.spec.file import parse_study
 from search.spec.fingerprint import fingerprint
 from search.storage.optuna_side import optuna_storage
 from search.storage.store import Store
+from search.study.context import StudyContext, Watch
 from search.study.launch import Launcher
 from search.study.runner import run_study
 from search.testing import install_fake_sglang
@@ -67,18 +68,20 @@ def run(spec, executor, folder):
             return ContentBuilder(spec, store.study("lab")).content(store.launches("lab"), judgement)
 
         run_study(
-            spec,
-            name="lab",
-            kind="measured",
-            space=spec.space_of(for_release("0.5.11")),
-            fingerprint=fingerprint(spec, kind="measured"),
+            StudyContext(
+                spec=spec,
+                name="lab",
+                kind="measured",
+                space=spec.space_of(for_release("0.5.11")),
+                fingerprint=fingerprint(spec, kind="measured"),
+                clock=RealClock(),
+                reports=reports,
+                resume_command="python -m search.run --study lab",
+            ),
             executor=executor,
             store=store,
             storage=optuna_storage(storage),
-            listener=ReportListener(reports, content, RealClock()),
-            clock=RealClock(),
-            reports=reports,
-            resume_command="python -m search.run --study lab",
+            watch=Watch(ReportListener(reports, content, RealClock())),
         )
         return store.launches("lab")
 
@@ -126,14 +129,16 @@ def test_raw_tree_on_the_v2_worker_is_filed_as_the_v1_config_that_ran(spec, tmp_
     with Store(tmp_path / "trials.db") as store:
         run(spec.model_copy(update={"budget": spec.budget.model_copy(update={"launches": 1})}),
             InlineExecutor(engine_factory(spec)()), tmp_path)  # fmt: skip
-        launcher = Launcher(
-            spec,
-            study="lab",
-            executor=InlineExecutor(engine, (Slot(0),)),
-            store=store,
+        context = StudyContext(
+            spec=spec,
+            name="lab",
+            kind="measured",
+            space=spec.space_of(for_release("0.5.11")),
+            fingerprint={},
             clock=RealClock(),
             reports=tmp_path,
         )
+        launcher = Launcher(context, executor=InlineExecutor(engine, (Slot(0),)), store=store)
         record = launcher.run(SpecConfig.from_id("v2-k2-s2-d7"), stage="try", why="raw").record
     assert (record.asked.config_id, record.config.config_id) == ("v2-k2-s2-d7", "v1-k2-s2-d7")
     assert Note.EFFECTIVE_DIFFERS in record.notes

@@ -17,7 +17,9 @@ from search.spec.file import parse_study
 from search.spec.fingerprint import fingerprint
 from search.storage.optuna_side import optuna_storage
 from search.storage.store import Store
+from search.study.context import Overrides, StudyContext, Watch
 from search.study.runner import run_study
+from search.study.signals import Interrupts
 
 STUDY = """\
 study: lab
@@ -81,6 +83,7 @@ class Lab:
     folder: Path
     text: str = STUDY
     configs: tuple = CONFIGS
+    interrupts: Interrupts = field(default_factory=Interrupts)
 
     def run(self, engine, *, text=None, configs=None, facts=None, slots=1, clock=None, **options):
         """One run; returns what was heard, with the error in it if one ended the run."""
@@ -88,24 +91,27 @@ class Lab:
         clock = clock or VirtualClock(datetime(2026, 1, 1, tzinfo=UTC))
         heard = Heard()
         heard.error = None
+        self.interrupts = Interrupts()
         with Store(self.folder / "trials.db") as store:
             storage = optuna_storage(self.folder / "trials.db")
             try:
                 heard.ending = run_study(
-                    spec,
-                    name="lab",
-                    kind="measured",
-                    space=Space.recorded(map(SpecConfig.from_id, configs or self.configs)),
-                    fingerprint=fingerprint(spec, kind="measured", facts=facts),
+                    StudyContext(
+                        spec=spec,
+                        name="lab",
+                        kind="measured",
+                        space=Space.recorded(map(SpecConfig.from_id, configs or self.configs)),
+                        fingerprint=fingerprint(spec, kind="measured", facts=facts),
+                        clock=clock,
+                        reports=self.folder / "reports",
+                        resume_command="python -m search.run --study lab",
+                    ),
                     executor=InlineExecutor(engine, tuple(map(Slot, range(slots)))),
                     store=store,
                     storage=storage,
-                    listener=heard,
-                    clock=clock,
-                    reports=self.folder / "reports",
-                    notice=heard.notices.append,
-                    resume_command="python -m search.run --study lab",
-                    **options,
+                    watch=Watch(heard, heard.notices.append),
+                    overrides=Overrides(**options),
+                    interrupts=self.interrupts,
                 )
             except SearchError as error:
                 heard.error = error

@@ -1,8 +1,5 @@
 """The loop from first baseline to last proposal, on a scripted engine."""
 
-import os
-import signal
-
 import pytest
 from optuna.trial import TrialState
 
@@ -207,7 +204,7 @@ def test_resume_after_an_interrupt_asks_the_cut_config_again_and_nothing_else_tw
 
 
 def test_ctrl_c_while_the_server_stops_ends_the_run_after_the_stop_and_keeps_the_measurement(lab):
-    stopping = Script(CHAIN, on_close=lambda: os.kill(os.getpid(), signal.SIGINT))
+    stopping = Script(CHAIN, on_close=lambda: lab.interrupts.press())
     engine = engine_with(v2_k1_s2_d3=[stopping])
     heard = lab.run(engine)
     assert isinstance(heard.error, Interrupted) and engine.open == 0
@@ -216,9 +213,7 @@ def test_ctrl_c_while_the_server_stops_ends_the_run_after_the_stop_and_keeps_the
 
 
 def test_second_ctrl_c_while_the_server_stops_leaves_no_server(lab):
-    interrupted = Script(
-        CHAIN, phase_error={100: KeyboardInterrupt()}, on_close=lambda: os.kill(os.getpid(), signal.SIGINT)
-    )
+    interrupted = Script(CHAIN, phase_error={100: KeyboardInterrupt()}, on_close=lambda: lab.interrupts.press())
     engine = engine_with(v2_k1_s2_d3=[interrupted])
     heard = lab.run(engine)
     assert isinstance(heard.error, Interrupted) and engine.open == 0

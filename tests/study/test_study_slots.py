@@ -1,8 +1,6 @@
 """Several slots at once: who launches what and when, what rests, how it ends, on a scripted engine."""
 
-import os
 import random
-import signal
 import threading
 from collections import Counter
 
@@ -241,12 +239,12 @@ class TestThreads:
         def press():
             hanging.append(1)
             if len(hanging) == 1:
-                os.kill(os.getpid(), signal.SIGINT)
+                lab.interrupts.press()
 
         def script(config, _):
             if not config.speculates:
                 return usual(config)
-            return usual(config, hangs=True, on_phase=press, on_close=lambda: os.kill(os.getpid(), signal.SIGINT))
+            return usual(config, hangs=True, on_phase=press, on_close=lambda: lab.interrupts.press())
 
         engine = ScriptedEngine(script)
         heard = lab.run(engine, slots=3, clock=RealClock())

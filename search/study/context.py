@@ -1,0 +1,76 @@
+"""What a run of a study is given, in three frozen values: the study, what the command line wants otherwise, who is told."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from search.config import SpecConfig
+from search.contracts import Clock
+from search.space import Space
+from search.spec.study import StudySpec
+from search.storage.records import StudyKind
+from search.study.events import Listener
+
+Recorded: TypeAlias = Callable[[SpecConfig, int], int]
+"""Of a config and a concurrency: how many repeats a recorded launch of it holds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyContext:
+    """One study, and where and when it is run.
+
+    Attributes:
+        spec: The study file, command line applied.
+        name: The stored name, see `study_name`.
+        kind: How its numbers come about.
+        space: Its valid configs.
+        fingerprint: What must not change over the study's life, see `fingerprint`.
+        clock: Virtual in simulation.
+        reports: The study's own report folder.
+        resume_command: What the user types to go on after an interrupt.
+        recorded: Of a replay of a study's own recording, so that it takes as many repeats.
+    """
+
+    spec: StudySpec
+    name: str
+    kind: StudyKind
+    space: Space
+    fingerprint: Mapping[str, str]
+    clock: Clock
+    reports: Path
+    resume_command: str = ""
+    recorded: Recorded | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overrides:
+    """What the command line wants otherwise than the study file, which holds where it is None.
+
+    Attributes:
+        launches: Server starts of the study's whole life.
+        hours: Of launches, over the study's whole life.
+        seed: Of the sampler.
+        sampler: Its name.
+    """
+
+    launches: int | None = None
+    hours: float | None = None
+    seed: int | None = None
+    sampler: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Who is told what happens.
+
+    Attributes:
+        listener: Of launches and the end.
+        notice: Gets one line when something happens that is no launch, such as a quarantined slot.
+    """
+
+    listener: Listener
+    notice: Callable[[str], None] = logging.getLogger(__name__).warning

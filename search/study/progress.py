@@ -1,0 +1,134 @@
+"""What a run knows of its study: launches that ended or are under way, and what they leave of the budget."""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Sequence
+
+from search.analysis.analyse import judge
+from search.analysis.findings import Judgement
+from search.errors import BreakerOpen
+from search.outcomes import Outcome
+from search.storage.owner import this_process
+from search.storage.records import LaunchRecord, Stage
+from search.storage.store import Store
+from search.study.budget import Budget, BudgetSpent
+from search.study.context import StudyContext
+from search.study.resume import settle
+from search.study.trials import Trials
+
+
+class Progress:
+    """The launches of one study, other drivers' included.
+
+    Args:
+        context: The study.
+        store: Read again where other drivers may have launched something.
+        budget: Of the study's whole life.
+        launches: Known at the start.
+
+    Attributes:
+        launches: Those that ended, in the order of their numbers.
+        under_way: Of this run, by slot.
+    """
+
+    def __init__(
+        self, context: StudyContext, *, store: Store, budget: Budget, launches: Sequence[LaunchRecord]
+    ) -> None:
+        self._context = context
+        self._store = store
+        self.budget = budget
+        self.launches = list(launches)
+        self.under_way: dict[int, LaunchRecord] = {}
+
+    def all(self) -> list[LaunchRecord]:
+        """Those that ended and those under way: both cost a start."""
+        return [*self.launches, *self.under_way.values()]
+
+    def stages_under_way(self) -> set[Stage]:
+        """Of the launches that run now."""
+        return {launch.stage for launch in self.under_way.values()}
+
+    def began(self, record: LaunchRecord) -> None:
+        """Take note of a launch that starts."""
+        self.under_way[record.slot] = record
+
+    def ended(self, record: LaunchRecord) -> None:
+        """Take note of a launch that ended. They stay in the order of their numbers, as a rebuilt report has them."""
+        insort(self.launches, record, key=lambda launch: launch.number)
+
+    def reread(self) -> None:
+        """Take note of what other drivers have launched."""
+        here = {record.number for record in self.under_way.values()}
+        self.launches = [launch for launch in self._store.launches(self._context.name) if launch.number not in here]
+
+    def catch_up(self) -> None:
+        """While no baseline of this run is measured, one that another driver has measured counts."""
+        if not any(launch.outcome is Outcome.MEASURED and not launch.config.speculates for launch in self.launches):
+            self.reread()
+
+    def check_budget(self, keep: int = 0) -> None:
+        """Go on only while a launch may start.
+
+        Args:
+            keep: Launches to leave to later stages.
+
+        Raises:
+            BudgetSpent: None may.
+        """
+        if ending := self.budget.ending(self.all(), keep=keep):
+            raise BudgetSpent(ending)
+
+    def may_retry(self) -> bool:
+        """Whether the study has second attempts left."""
+        return self.budget.may_retry(self.all())
+
+    def baseline_is_measured(self) -> bool:
+        """Whether the search may go on to speculating configs; not while the first baselines are under way.
+
+        Raises:
+            BreakerOpen: All have failed.
+        """
+        self.catch_up()
+        baselines = [launch for launch in self.launches if launch.outcome and not launch.config.speculates]
+        if any(launch.outcome is Outcome.MEASURED for launch in baselines):
+            return True
+        if "baseline" in self.stages_under_way():
+            return False
+        if baselines:
+            raise BreakerOpen(
+                f"No baseline could be measured, so nothing can be compared; the last: {cause_of(baselines[-1])}. "
+                "Make `off` start on this host first (`python -m search try` launches it alone), then run the same "
+                "command again."
+            )
+        return True
+
+    def slots_with_baseline(self) -> set[int]:
+        """Those on which a baseline has been measured."""
+        return {
+            launch.slot
+            for launch in self.launches
+            if not launch.config.speculates and launch.outcome is Outcome.MEASURED
+        }
+
+    def settle(self, trials: Trials) -> None:
+        """Close what this run still holds open, and what dead drivers have left."""
+        me = this_process()
+        self.launches = list(
+            settle(trials, name=self._context.name, store=self._store, is_live=lambda owner: owner != me)
+        )
+
+    def judgement(self) -> Judgement:
+        """Of the launches known here."""
+        return judge(self._context.spec, self.launches)
+
+    def judgement_of_all(self) -> Judgement:
+        """Of all launches, those of other drivers included."""
+        self.reread()
+        return self.judgement()
+
+
+def cause_of(record: LaunchRecord) -> str:
+    """Why a launch gave no measurement, for people."""
+    reason = record.reason.value if record.reason else str(record.outcome)
+    return f"{reason}: {record.evidence.root_line}" if record.evidence else reason
