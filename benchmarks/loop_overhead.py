@@ -24,7 +24,7 @@ from search.analysis.findings import Judgement
 from search.app.assemble import assemble
 from search.app.options import RunOptions
 from search.app.report_content import ContentBuilder
-from search.app.run import Fanout
+from search.app.run import Fanout, Paced
 from search.contracts import RealClock
 from search.report.content import ReportContent
 from search.report.listener import ReportListener, RunLog
@@ -129,7 +129,7 @@ def run(folder: Path, storage: str, trials: int, sampler: str) -> Cost:
                 builders.append(ContentBuilder(parts.spec, record))
             return builders[0].content(store.launches(parts.name), judgement)
 
-        page = ReportListener(parts.folder, content, RealClock())
+        page = Paced(ReportListener(parts.folder, content, RealClock()), RealClock())
         run_study(
             StudyContext(
                 spec=parts.spec,

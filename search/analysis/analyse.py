@@ -11,19 +11,19 @@ from search.analysis.findings import Failure, Judgement
 from search.analysis.headlines import headlines
 from search.analysis.questions import answers
 from search.analysis.remarks import order_notes, remarks
-from search.analysis.results import barred_configs, config_results, ordered, pareto_front
+from search.analysis.results import Memo, barred_configs, config_results, ordered, pareto_front
 from search.analysis.winners import grounded_winners, picks
 from search.outcomes import Outcome
 from search.spec.study import StudySpec
 from search.storage.records import LaunchRecord
 
 
-def judge(spec: StudySpec, launches: Sequence[LaunchRecord]) -> Judgement:
-    """Judge finished launches; unfinished ones are left out. Equal launches give equal judgements."""
+def judge(spec: StudySpec, launches: Sequence[LaunchRecord], memo: Memo | None = None) -> Judgement:
+    """Judge finished launches; unfinished ones are left out. Equal launches give equal judgements, with a memo or without."""
     order = order_effects(launches)
     results = [
         replace(result, notes=ordered((*result.notes, *order_notes(result, order))))
-        for result in config_results(spec, launches)
+        for result in config_results(spec, launches, memo)
     ]
     drifts = host_drifts(spec, launches)
     winners, beyond = grounded_winners(spec, results)

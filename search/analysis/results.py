@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from typing import TypeAlias
 
 import numpy as np
 
@@ -23,12 +24,18 @@ _SEED = 20240501
 """Of every bootstrap: equal launches give equal judgements, in whatever order configs come."""
 
 
-def config_results(spec: StudySpec, launches: Sequence[LaunchRecord]) -> list[ConfigResult]:
+Memo: TypeAlias = dict[tuple[int, ...], ConfigResult | None]
+"""Results without scores, by the numbers of their launches: of one study, kept by who judges it again and again."""
+
+
+def config_results(spec: StudySpec, launches: Sequence[LaunchRecord], memo: Memo | None = None) -> list[ConfigResult]:
     """All configs with both objectives measured, best score first; scores are nan without a baseline.
 
     What was confirmed is reported with the values of its confirming launches, and compared with the
-    baseline on the same prompts if that was confirmed too.
+    baseline on the same prompts if that was confirmed too. With a `memo`, only configs that were
+    launched since are pooled anew.
     """
+    memo = {} if memo is None else memo
     barred = set(barred_configs(launches))
     # A launch tried by hand may carry any arguments: it answers its own question only.
     kept = [
@@ -36,21 +43,24 @@ def config_results(spec: StudySpec, launches: Sequence[LaunchRecord]) -> list[Co
         for launch in launches
         if launch.outcome is Outcome.MEASURED and launch.stage != "try" and launch.config not in barred
     ]
-    results = {result.config: result for result in _pooled(spec, [one for one in kept if one.stage != "confirm"])}
+    results = {result.config: result for result in _pooled(spec, [one for one in kept if one.stage != "confirm"], memo)}
     results = _all_scored(results, results)
-    fresh = {result.config: result for result in _pooled(spec, [one for one in kept if one.stage == "confirm"])}
+    fresh = {result.config: result for result in _pooled(spec, [one for one in kept if one.stage == "confirm"], memo)}
     compared = fresh if any(not config.speculates for config in fresh) else results
     for config, result in _all_scored(fresh, compared).items():
         results[config] = _confirmed(result, results.get(config))
     return sorted(results.values(), key=lambda result: (-_number(result.score), simplicity(result.config)))
 
 
-def _pooled(spec: StudySpec, launches: Sequence[LaunchRecord]) -> Iterator[ConfigResult]:
+def _pooled(spec: StudySpec, launches: Sequence[LaunchRecord], memo: Memo) -> Iterator[ConfigResult]:
     by_config: dict[str, list[LaunchRecord]] = {}
     for launch in launches:
         by_config.setdefault(launch.config.config_id, []).append(launch)
     for group in by_config.values():
-        if (result := _result(spec, group)) is not None:
+        key = tuple(launch.number for launch in group)
+        if key not in memo:
+            memo[key] = _result(spec, group)
+        if (result := memo[key]) is not None:
             yield result
 
 

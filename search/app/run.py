@@ -10,7 +10,7 @@ from search.analysis.findings import Judgement
 from search.app.assemble import Assembly, assemble, command_line
 from search.app.options import RunOptions
 from search.app.report_content import ContentBuilder
-from search.contracts import RealClock
+from search.contracts import Clock, RealClock
 from search.report.content import ReportContent
 from search.report.listener import ReportListener, RunLog
 from search.storage.optuna_side import optuna_storage
@@ -78,7 +78,7 @@ def run(options: RunOptions, display: Display, interrupts: Interrupts) -> None:
             display.noticed(line)
             log.noticed(line)
 
-        page = ReportListener(parts.folder, end.content, RealClock())
+        page = Paced(ReportListener(parts.folder, end.content, RealClock()), RealClock())
         if options.accept_changes:
             for line in accept_changes(parts.name, parts.fingerprint, store=store, clock=RealClock()):
                 display.remarked(f"accepted: {line}")
@@ -118,6 +118,46 @@ def study_context(parts: Assembly, *, resume_command: str = "") -> StudyContext:
 def patient_store(storage: str, interrupts: Interrupts) -> Store:
     """Our tables, whose waits for a locked database end soon after an interrupt."""
     return Store(storage, patience=Patience(storage_url(storage), sleep=interrupts.sleep))
+
+
+class Paced:
+    """Passes the ends of launches on as far as that takes a small share of the time; what begins and ends, always.
+
+    A report is written anew as a whole, so its cost grows with the study, and computed launches come by the dozen
+    a second. Between real launches lie minutes: all of them are passed on.
+
+    Args:
+        listener: What is told, such as a report.
+        clock: Real time, also in simulation.
+        share: Of the time that may be spent.
+    """
+
+    def __init__(self, listener: Listener, clock: Clock, *, share: float = 0.05) -> None:
+        self._listener = listener
+        self._clock = clock
+        self._share = share
+        self._next_at = 0.0
+
+    def started(self, start: RunStart) -> None:
+        """See `Listener`."""
+        self._listener.started(start)
+
+    def launching(self, launch: Launching) -> None:
+        """See `Listener`."""
+        self._listener.launching(launch)
+
+    def launched(self, launch: LaunchRecord, judgement: Judgement) -> None:
+        """See `Listener`."""
+        began = self._clock.monotonic()
+        if began < self._next_at:
+            return
+        self._listener.launched(launch, judgement)
+        ended = self._clock.monotonic()
+        self._next_at = ended + (ended - began) / self._share
+
+    def ended(self, ending: Ending, judgement: Judgement) -> None:
+        """See `Listener`."""
+        self._listener.ended(ending, judgement)
 
 
 class Fanout:

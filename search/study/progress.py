@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from search.analysis.analyse import judge
 from search.analysis.findings import Judgement
+from search.analysis.results import Memo
 from search.errors import BreakerOpen
 from search.outcomes import Outcome
 from search.storage.owner import this_process
@@ -40,6 +41,7 @@ class Progress:
         self.budget = budget
         self.launches = list(launches)
         self.under_way: dict[int, LaunchRecord] = {}
+        self._memo: Memo = {}
 
     def all(self) -> list[LaunchRecord]:
         """Those that ended and those under way: both cost a start."""
@@ -120,7 +122,7 @@ class Progress:
 
     def judgement(self) -> Judgement:
         """Of the launches known here."""
-        return judge(self._context.spec, self.launches)
+        return judge(self._context.spec, self.launches, self._memo)
 
     def judgement_of_all(self) -> Judgement:
         """Of all launches, those of other drivers included."""
