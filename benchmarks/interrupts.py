@@ -18,6 +18,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -148,7 +149,7 @@ def life(folder: Path) -> float:
     return time.perf_counter() - began
 
 
-def run(strikes: int, *, seed: int, jobs: int) -> list[Strike]:
+def run(strikes: int, *, seed: int, jobs: int) -> Iterator[Strike]:
     """`strikes` runs, `jobs` of them at a time: a busy machine stretches the moments between two lines."""
     with TemporaryDirectory(prefix="search-interrupts-") as name, ThreadPoolExecutor(jobs) as pool:
         folders = [Path(name) / str(job) for job in range(jobs)]
@@ -156,7 +157,7 @@ def run(strikes: int, *, seed: int, jobs: int) -> list[Strike]:
             for attempt in ("cold", "warm"):
                 (folder / attempt).mkdir(parents=True)
         lasts_s = max(pool.map(life, folders))
-        return list(pool.map(partial(strike, lasts_s), range(seed, seed + strikes)))
+        yield from pool.map(partial(strike, lasts_s), range(seed, seed + strikes))
 
 
 def main() -> None:
@@ -166,17 +167,19 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    found = run(options.strikes, seed=options.seed, jobs=options.jobs)
+    found: list[Strike] = []
+    for one in run(options.strikes, seed=options.seed, jobs=options.jobs):
+        found.append(one)
+        if not one.is_kept:
+            print(f"lost: {one}", flush=True)
+        if options.json:  # renewed after each, for it takes an hour
+            options.json.write_text(json.dumps([asdict(one) for one in found], indent=2) + "\n")
     lost = [one for one in found if not one.is_kept]
     accepted = [one for one in found if one.accepted]
     for code, count in sorted(Counter(one.code for one in accepted).items()):
         print(f"exit {code:>4}  {count:>4} of {len(accepted)} accepted strikes")
     print(f"too early or too late to be accepted: {len(found) - len(accepted)}")
     print(f"slowest end {max((one.ended_s for one in accepted), default=0.0):.1f} s after its strike")
-    for one in lost:
-        print(f"lost: {one}")
-    if options.json:
-        options.json.write_text(json.dumps([asdict(one) for one in found], indent=2) + "\n")
     if lost:
         raise SystemExit(f"{len(lost)} of {len(found)} strikes were lost.")
 

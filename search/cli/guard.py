@@ -8,7 +8,6 @@ import traceback
 from collections.abc import Callable
 from typing import ParamSpec
 
-import click
 import typer
 
 from search.errors import SearchError
@@ -37,10 +36,9 @@ def command(function: Callable[P, None]) -> Callable[P, None]:
     return guarded
 
 
-def interrupts() -> Interrupts:
-    """The interrupts of the running command; for one that is called from a test, such as nobody presses."""
-    context = click.get_current_context(silent=True)
-    return (context.find_object(Interrupts) if context else None) or Interrupts()
+def interrupts(context: typer.Context) -> Interrupts:
+    """The interrupts of the running command; for one that is called without a process of its own, nobody presses."""
+    return context.find_object(Interrupts) or Interrupts()
 
 
 def say(line: str, *, err: bool = False) -> None:

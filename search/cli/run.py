@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import typer
+
 from search.app.options import DEFAULT_REPORTS, DEFAULT_STORAGE, RunOptions
 from search.cli.guard import command, interrupts, say
 from search.cli.options import (
@@ -30,6 +32,7 @@ from search.cli.options import (
 
 @command
 def run(
+    ctx: typer.Context,
     study: StudyOption = None,
     simulate: SimulateOption = False,
     replay: ReplayOption = None,
@@ -74,4 +77,4 @@ def run(
     from search.cli.display import display_for
 
     display = display_for(sys.stderr if as_json else sys.stdout, quiet=quiet, as_json=as_json)
-    run_study(options, display, interrupts())
+    run_study(options, display, interrupts(ctx))

@@ -96,7 +96,7 @@ def try_(
     def remarked(line: str) -> None:
         say(line, err=True)
 
-    tried = try_config(options, config, words, launching=launching, remarked=remarked, interrupts=interrupts())
+    tried = try_config(options, config, words, launching=launching, remarked=remarked, interrupts=interrupts(ctx))
     lines = [json.dumps(tried_result(tried.record), indent=1, allow_nan=False)] if as_json else tried_lines(tried)
     for line in lines:
         say(line)

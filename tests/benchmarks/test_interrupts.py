@@ -4,6 +4,6 @@ from benchmarks.interrupts import run
 
 
 def test_no_strike_is_lost_and_every_study_resumes_whenever_it_comes():
-    found = run(30, seed=1000, jobs=2)
+    found = list(run(30, seed=1000, jobs=2))
     assert [strike for strike in found if not strike.is_kept] == []
     assert sum(strike.accepted for strike in found) >= 10
