@@ -65,7 +65,8 @@ def cell(world: World, freedom: int, repeats: str, draws: int, rng: np.random.Ge
         low, high = told.next_start
         ahead += low <= more <= high
         halves.append(half)
-    return Cell(world, freedom, repeats, draws, held / draws, median(halves), _oracle(world, counts, pattern), ahead / draws)
+    oracle = _oracle(world, counts, pattern)
+    return Cell(world, freedom, repeats, draws, float(held / draws), float(median(halves)), oracle, ahead / draws)
 
 
 def _study(
@@ -95,3 +96,55 @@ def _oracle(world: World, counts: tuple[int, ...], pattern: tuple[int, ...]) -> 
         for config, loud in enumerate(louds)
     )
     return 1.959964 * sqrt(variance)
+
+
+@dataclass(frozen=True, slots=True)
+class InsideCell:
+    """Comparisons inside starts that hold the baseline first and last and shapes between.
+
+    Attributes:
+        place: Change of the logarithm from one place to the next.
+        starts: Made; the order of the shapes turns from start to start.
+        held: Share of intervals that hold the truth.
+        half: Median half width, relative.
+        across: The same, had each of the two been started as often on its own.
+        same: Share of equal shapes said to be the same within 2%.
+    """
+
+    between: float
+    within: float
+    place: float
+    starts: int
+    draws: int
+    held: float
+    half: float
+    across: float
+    same: float
+
+
+def inside_cell(
+    between: float, within: float, place: float, starts: int, draws: int, rng: np.random.Generator, *, repeats: int = 3
+) -> InsideCell:
+    """Draw starts with five measurements each, compare the first shape with the baseline."""
+    held, same, halves = 0, 0, []
+    shapes = ["1", "2", "3"]
+    for _ in range(draws):
+        groups: dict[str, list[Reading]] = {}
+        for start in range(starts):
+            luck = between * rng.normal()
+            turned = shapes[start % 3 :] + shapes[: start % 3]
+            for at, config in enumerate(["0", *turned, "0"]):
+                noise = within * rng.normal(size=repeats)
+                groups.setdefault(config, []).extend(
+                    Reading(start, float(np.exp(luck + place * at + one)), place=at, repeat=repeat)
+                    for repeat, one in enumerate(noise)
+                )
+        told = compare(groups["1"], groups["0"], pooled_scatter(groups))
+        assert told is not None
+        held += told.lo <= 1 <= told.hi
+        same += told.same_within(0.02) is True
+        halves.append((np.log(told.hi) - np.log(told.lo)) / 2)
+    across = 1.959964 * sqrt(2 * (between**2 + within**2 / repeats) / starts)
+    return InsideCell(
+        between, within, place, starts, draws, held / draws, float(median(halves)), across, same / draws
+    )

@@ -23,7 +23,7 @@ class World:
         within: Of repeats.
         tails: Degrees of freedom of Student's t that starts and repeats are drawn from, scaled to the same standard
             deviation; 0: normal.
-        unequal: Configs' scatters differ by this factor: a third each at 1 / factor, 1 and factor.
+        unequal: Configs' scatters differ by this factor: 1 / factor, 1 and factor in turn, from the baseline on.
         place: Change from one repeat to the next in a start.
         drift: Change of the host over a whole study.
     """

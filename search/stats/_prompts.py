@@ -36,6 +36,8 @@ def paired(a: Sequence[Reading], b: Sequence[Reading]) -> Paired | None:
     What makes a prompt slow for both drops out. What is left is the interaction of prompt and config: the variance
     over prompts of the difference of relative times, less what repeats of one prompt differ by.
     """
+    if not (a[0].prompts and b[0].prompts):
+        return None
     tables = [dict(reading.prompts) for reading in (*a, *b)]
     shared = sorted(set.intersection(*map(set, tables))) if tables else []
     if len(shared) < 2:

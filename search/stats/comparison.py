@@ -177,10 +177,10 @@ def compare(a: Sequence[Reading], b: Sequence[Reading], scatter: Scatter) -> Com
     mine, theirs = usable(a), usable(b)
     if not mine or not theirs:
         return None
-    blocks = sorted({one.block for one in mine} & {one.block for one in theirs})
+    split_a, split_b = by_block(mine), by_block(theirs)
+    blocks = sorted(split_a.keys() & split_b.keys())
     if not blocks:
         return _between([(mine, theirs)], scatter, satterthwaite([apart(mine), apart(theirs)]), alike=False)
-    split_a, split_b = by_block(mine), by_block(theirs)
     if together := {one.start for one in mine} & {one.start for one in theirs}:
         mine = [one for one in mine if one.start in together and one.block in blocks]
         theirs = [one for one in theirs if one.start in together and one.block in blocks]
@@ -210,16 +210,15 @@ def _between(
     pairs: Sequence[tuple[Sequence[Reading], Sequence[Reading]]], scatter: Scatter, prompts: Uncertain, *, alike: bool
 ) -> Comparison:
     told = [_Difference.of(start_means(a), start_means(b)) for a, b in pairs]
-    weights = [1 / (one.a + one.b) for one in told]
-    total = sum(weights)
-    weights = [weight / total for weight in weights]
-    of_a = sum(weight**2 * one.a for weight, one in zip(weights, told, strict=True))
-    of_b = sum(weight**2 * one.b for weight, one in zip(weights, told, strict=True))
-    repeats = sum(weight**2 * one.repeats for weight, one in zip(weights, told, strict=True))
+    precision = sum(1 / (one.a + one.b) for one in told)
+    shares = [1 / (one.a + one.b) / precision for one in told]
+    of_a = sum(share**2 * one.a for share, one in zip(shares, told, strict=True))
+    of_b = sum(share**2 * one.b for share, one in zip(shares, told, strict=True))
+    repeats = sum(share**2 * one.repeats for share, one in zip(shares, told, strict=True))
     starts = of_a + of_b
     variance = scatter.across(starts, repeats)
     return _comparison(
-        sum(weight * one.log_ratio for weight, one in zip(weights, told, strict=True)),
+        sum(share * one.log_ratio for share, one in zip(shares, told, strict=True)),
         variance,
         prompts,
         repeats * scatter.repeat,

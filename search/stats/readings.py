@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, log
-from statistics import fmean
+from typing import NamedTuple
 
 Block = tuple[str, str]
 """(slot, prompt set): what readings have to share before their difference is the configs' own."""
@@ -44,8 +44,7 @@ class Reading:
         return self.slot, self.prompt_set
 
 
-@dataclass(frozen=True, slots=True)
-class Mean:
+class Mean(NamedTuple):
     """The mean logarithm of the repeats of one measurement, or of the measurements of one start.
 
     Attributes:
@@ -67,15 +66,19 @@ def usable(readings: Iterable[Reading]) -> list[Reading]:
 def measurement_means(readings: Iterable[Reading]) -> dict[tuple[int, int], Mean]:
     """Mean of every measurement, by (start, place)."""
     groups: dict[tuple[int, int], list[float]] = {}
-    for reading in readings:
-        groups.setdefault((reading.start, reading.place), []).append(log(reading.value))
-    return {key: Mean(fmean(logs), 1 / len(logs), key[1]) for key, logs in groups.items()}
+    for one in readings:
+        groups.setdefault((one.start, one.place), []).append(one.value)
+    return {key: Mean(sum(map(log, values)) / len(values), 1 / len(values), key[1]) for key, values in groups.items()}
 
 
 def start_means(readings: Iterable[Reading]) -> dict[int, Mean]:
     """Mean of every start, in which each measurement counts alike."""
+    measured = measurement_means(readings)
+    alone = {start: mean for (start, _), mean in measured.items()}
+    if len(alone) == len(measured):
+        return alone
     groups: dict[int, list[Mean]] = {}
-    for (start, _), mean in measurement_means(readings).items():
+    for (start, _), mean in measured.items():
         groups.setdefault(start, []).append(mean)
     return {start: _mean_of(means) for start, means in groups.items()}
 
@@ -83,8 +86,8 @@ def start_means(readings: Iterable[Reading]) -> dict[int, Mean]:
 def by_block(readings: Iterable[Reading]) -> dict[Block, list[Reading]]:
     """Readings that may be pooled."""
     groups: dict[Block, list[Reading]] = {}
-    for reading in readings:
-        groups.setdefault(reading.block, []).append(reading)
+    for one in readings:
+        groups.setdefault((one.slot, one.prompt_set), []).append(one)
     return groups
 
 
@@ -102,7 +105,7 @@ def _mean_of(means: Sequence[Mean]) -> Mean:
         return means[0]
     count = len(means)
     return Mean(
-        fmean(mean.log_value for mean in means),
+        sum(mean.log_value for mean in means) / count,
         sum(mean.inverse for mean in means) / count**2,
-        fmean(mean.place for mean in means),
+        sum(mean.place for mean in means) / count,
     )

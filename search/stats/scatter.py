@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from math import inf, log, sqrt
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -55,8 +56,7 @@ ASSUMED = Prior(between=0.04, within=0.016, place=0.005, freedom=4)
 percent for a place."""
 
 
-@dataclass(frozen=True, slots=True)
-class Uncertain:
+class Uncertain(NamedTuple):
     """A variance and the degrees of freedom that it is known with."""
 
     variance: float
