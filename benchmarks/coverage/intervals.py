@@ -9,7 +9,7 @@ from statistics import median
 import numpy as np
 
 from benchmarks.coverage.worlds import Host, World
-from search.stats.comparison import compare
+from search.stats.compare import compare
 from search.stats.readings import Reading
 from search.stats.scatter import pooled_scatter
 
@@ -145,6 +145,4 @@ def inside_cell(
         same += told.same_within(0.02) is True
         halves.append((np.log(told.hi) - np.log(told.lo)) / 2)
     across = 1.959964 * sqrt(2 * (between**2 + within**2 / repeats) / starts)
-    return InsideCell(
-        between, within, place, starts, draws, held / draws, float(median(halves)), across, same / draws
-    )
+    return InsideCell(between, within, place, starts, draws, held / draws, float(median(halves)), across, same / draws)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.coverage.worlds import Host, World
-from search.stats.comparison import compare
+from search.stats.compare import compare
 from search.stats.questions import best_of_each, drifts, finding
 from search.stats.readings import Reading
 from search.stats.scatter import Scatter, pooled_scatter
@@ -82,8 +82,18 @@ def tally(world: World, design: Design, gain: float, draws: int, rng: np.random.
         freedoms.append(scatters[100].start_freedom)
     shares = {name: count / draws for name, count in counts.items()}
     return Tally(
-        world, design, gain, draws, shares["any"], shares["found"], shares["won"], shares["drift"],
-        shares["question"], shares["knob"], float(np.mean(errors)) if errors else 0.0, float(np.median(freedoms)),
+        world,
+        design,
+        gain,
+        draws,
+        shares["any"],
+        shares["found"],
+        shares["won"],
+        shares["drift"],
+        shares["question"],
+        shares["knob"],
+        float(np.mean(errors)) if errors else 0.0,
+        float(np.median(freedoms)),
     )
 
 
@@ -124,7 +134,8 @@ def _picks(groups: Study, count: int) -> list[int]:
     """The fastest of the search at each load, objectives first, then the next ones at C=100."""
     ranked = {
         load: sorted(
-            (config for config in mine if config != "0"), key=lambda config: -float(np.mean([r.value for r in mine[config]]))
+            (config for config in mine if config != "0"),
+            key=lambda config: -float(np.mean([r.value for r in mine[config]])),
         )
         for load, mine in groups.items()
     }
@@ -133,18 +144,20 @@ def _picks(groups: Study, count: int) -> list[int]:
 
 
 def _drifted(groups: Study, closing: int) -> bool:
-    pairs = {}
+    pairs: dict[Hashable, tuple[list[Reading], list[Reading], Scatter]] = {}
     for load, mine in groups.items():
         before = {config: [one for one in readings if one.start != closing] for config, readings in mine.items()}
         last = [one for one in mine["0"] if one.start == closing]
         pairs[load] = (before["0"], last, pooled_scatter(before))
-    found = drifts(dict(pairs))
+    found = drifts(pairs)
     return any(drift.told for drift in found.values())
 
 
 def _answered(groups: Study, scatters: dict[int, Scatter]) -> bool:
     """Config 2 against two others, at C=1 and C=250, where nothing differs."""
-    gains = [compare(groups[load]["2"], groups[load][other], scatters[load]) for other in ("3", "4") for load in (1, 250)]
+    gains = [
+        compare(groups[load]["2"], groups[load][other], scatters[load]) for other in ("3", "4") for load in (1, 250)
+    ]
     return finding(gains) in ("supported", "refuted")
 
 

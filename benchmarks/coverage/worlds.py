@@ -77,6 +77,8 @@ class Host:
     def _draw(self) -> float:
         if not self._pool:
             tails = self.world.tails
-            drawn = self._rng.standard_t(tails, 256) * ((tails - 2) / tails) ** 0.5 if tails else self._rng.normal(size=256)
+            drawn = (
+                self._rng.standard_t(tails, 256) * ((tails - 2) / tails) ** 0.5 if tails else self._rng.normal(size=256)
+            )
             self._pool = drawn.tolist()
         return self._pool.pop()

@@ -9,8 +9,8 @@ from math import log
 import numpy as np
 import numpy.typing as npt
 
+from search.stats._variances import Uncertain
 from search.stats.readings import Reading
-from search.stats.scatter import Uncertain
 
 Floats = npt.NDArray[np.float64]
 
@@ -79,6 +79,4 @@ def _noise(mine: Floats, theirs: Floats) -> float:
 
 
 def _with(reading: Reading, value: float) -> Reading:
-    return Reading(
-        reading.start, value, reading.place, reading.repeat, reading.slot, reading.prompt_set, reading.fresh
-    )
+    return Reading(reading.start, value, reading.place, reading.repeat, reading.slot, reading.prompt_set, reading.fresh)

@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 from math import sqrt
 from typing import Literal
 
-from search.stats.comparison import Comparison, compare, upper_tail
+from search.stats._variances import upper_tail
+from search.stats.compare import compare
+from search.stats.comparison import Comparison
 from search.stats.many import holm, modulus_quantile
 from search.stats.readings import Groups, Reading, only_fresh, usable
 from search.stats.scatter import Scatter
@@ -60,9 +62,7 @@ class BestOfEach:
     picked_afresh: bool
 
 
-def best_of_each(
-    mine: Groups, theirs: Groups, scatter: Scatter, *, higher_is_better: bool = True
-) -> BestOfEach:
+def best_of_each(mine: Groups, theirs: Groups, scatter: Scatter, *, higher_is_better: bool = True) -> BestOfEach:
     """Whether the best config of one value of a knob beats the best of another, the winner's curse taken care of.
 
     The bests are picked by starts that were not made afresh. Where both have fresh starts, they are compared on
@@ -166,7 +166,10 @@ def _simultaneous(
     point = compare(mine[picks[0]], anchor, scatter)
     if point is None:
         return None
-    sides = [[compare(side[config], anchor, scatter) for config in side if side is not theirs or config != picks[1]] for side in (mine, theirs)]
+    sides = [
+        [compare(side[config], anchor, scatter) for config in side if side is not theirs or config != picks[1]]
+        for side in (mine, theirs)
+    ]
     spans = [[(sign * one.log_ratio, one.own[0] + one.of_prompts) for one in side if one is not None] for side in sides]
     spans[1].append((0.0, point.own[1] + point.of_prompts))
     bound = modulus_quantile(sum(map(len, spans)), point.freedom)

@@ -9,24 +9,22 @@ show directly: no difference of two estimates, nothing to cut off at zero, and e
 both scatters are. The scatter between starts alone, which people are told, is a difference and may come out as zero;
 no interval rests on it.
 
-Heavy tails make intervals across starts hold a little more than they say, since the same tail widens them. Unequal
-scatter does not: the pooled scatter is a mean over configs, too wide for a quiet config and too narrow for a loud one.
+Heavy tails cost intervals across starts next to nothing, since the tail that moves a mean widens them too. Unequal
+scatter does cost: the pooled one is a mean over configs, too wide for quiet configs and too narrow for loud ones.
 `benchmarks/coverage` has the figures.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf, log, sqrt
-from typing import NamedTuple
+from math import log, sqrt
 
-import numpy as np
-import numpy.typing as npt
 from scipy import special
 
-from search.stats.readings import Groups, Mean, by_block, measurement_means, start_means, usable
+from search.stats._places import Places
+from search.stats._variances import Uncertain, corrected, wider
+from search.stats.readings import Groups, Reading, by_block, start_means, usable
 
 ENOUGH = 4
 """Pooled degrees of freedom below which scatter counts as assumed: nothing is claimed."""
@@ -52,15 +50,8 @@ class Prior:
 
 
 ASSUMED = Prior(between=0.04, within=0.016, place=0.005, freedom=4)
-"""What three starts of one config differed by on an H200 at concurrency 1 (`recordings/h200-codelm-mixed`); half a
-percent for a place."""
-
-
-class Uncertain(NamedTuple):
-    """A variance and the degrees of freedom that it is known with."""
-
-    variance: float
-    freedom: float
+"""What three starts of one config differed by on an H200 at concurrency 1 (`docs/measuring.md`, the comparison with
+another tool); half a percent for a place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +117,17 @@ class Scatter:
             repeats: Factor of within².
         """
         prior = self.prior or (ASSUMED if self.assumed else None)
-        own = _corrected(starts, repeats, self, self.start, self.start_freedom, self.start_inverse)
+        own = corrected(
+            starts,
+            repeats,
+            square=Uncertain(self.start, self.start_freedom),
+            inverse=self.start_inverse,
+            repeat=Uncertain(self.repeat, self.repeat_freedom),
+        )
         if prior is None:
             return own
         repeat = max(prior.within**2, self.repeat)
-        return _wider(own, Uncertain(starts * prior.between**2 + repeats * repeat, prior.freedom))
+        return wider(own, Uncertain(starts * prior.between**2 + repeats * repeat, prior.freedom))
 
     def inside(self, measurements: float, repeats: float) -> tuple[Uncertain, bool]:
         """Variance of a difference inside a start, and whether it is assumed.
@@ -142,19 +139,23 @@ class Scatter:
             measurements: Factor of the variance of a place, as 2 for one measurement of each.
             repeats: Factor of within².
         """
-        own = _corrected(measurements, repeats, self, self.place, self.place_freedom, self.place_inverse)
+        own = corrected(
+            measurements,
+            repeats,
+            square=Uncertain(self.place, self.place_freedom),
+            inverse=self.place_inverse,
+            repeat=Uncertain(self.repeat, self.repeat_freedom),
+        )
         if self.place_freedom >= ENOUGH:
             return own, False
         prior = self.prior or ASSUMED
         if self.repeat_freedom < ENOUGH:
-            wide = Uncertain(
-                measurements * prior.place**2 + repeats * max(prior.within**2, self.repeat), prior.freedom
-            )
-            return _wider(own, wide), True
+            wide = Uncertain(measurements * prior.place**2 + repeats * max(prior.within**2, self.repeat), prior.freedom)
+            return wider(own, wide), True
         shown = repeats * max(self.repeat, _RESOLUTION**2)
         total = shown + measurements * prior.place**2
         told = Uncertain(total, total**2 / (shown**2 / self.repeat_freedom + (total - shown) ** 2 / prior.freedom))
-        return (_wider(own, told) if own.freedom else told), False
+        return (wider(own, told) if own.freedom else told), False
 
     def _beyond_repeats(self, mean_square: float) -> float:
         return max(0.0, mean_square - self.start_inverse * self.repeat)
@@ -180,40 +181,20 @@ def pooled_scatter(groups: Groups, prior: Prior | None = None) -> Scatter:
             freedom += count - 1
             cells.append(frozenset(means))
     repeat, repeat_freedom = _repeats(kept)
-    place = _Places.of(kept)
+    place = Places.of(kept)
     return Scatter(
         start=max(squares / freedom, _RESOLUTION**2) if freedom else 0.0,
         start_freedom=_effective(cells, freedom),
         start_inverse=inverse / freedom if freedom else 1.0,
         repeat=repeat,
         repeat_freedom=repeat_freedom,
-        place=place.mean_square,
+        place=max(place.mean_square, _RESOLUTION**2) if place.freedom else 0.0,
         place_freedom=place.freedom,
         place_inverse=place.inverse,
         slope=place.slope,
         slope_variance=place.slope_variance,
         prior=prior,
     )
-
-
-def satterthwaite(parts: Iterable[Uncertain]) -> Uncertain:
-    """The sum of independent variances with its effective degrees of freedom; parts of zero count for nothing."""
-    kept = [part for part in parts if part.variance]
-    total = sum(part.variance for part in kept)
-    below = sum(part.variance**2 / part.freedom for part in kept if part.freedom < inf)
-    return Uncertain(total, total**2 / below if below else inf)
-
-
-def half_width(told: Uncertain, level: float = 0.95) -> float:
-    """Half of the two-sided interval, in logarithms; infinite without degrees of freedom."""
-    if not told.freedom:
-        return inf
-    return quantile(told.freedom, (1 + level) / 2) * sqrt(told.variance)
-
-
-def quantile(freedom: float, share: float) -> float:
-    """Of Student's t; of the normal distribution where degrees of freedom are infinite."""
-    return float(special.ndtri(share) if freedom == inf else special.stdtrit(freedom, share))
 
 
 def _squares(values: Iterable[float]) -> float:
@@ -238,7 +219,7 @@ def _effective(cells: list[frozenset[int]], freedom: float) -> float:
     return freedom**2 / total
 
 
-def _repeats(groups: Groups) -> tuple[float, float]:
+def _repeats(groups: Mapping[str, Sequence[Reading]]) -> tuple[float, float]:
     squares, freedom = 0.0, 0
     for readings in groups.values():
         logs: dict[tuple[int, int, str], list[float]] = {}
@@ -248,73 +229,3 @@ def _repeats(groups: Groups) -> tuple[float, float]:
             squares += _squares(mine)
             freedom += len(mine) - 1
     return (squares / freedom if freedom else 0.0), freedom
-
-
-def _corrected(
-    factor: float, repeats: float, scatter: Scatter, square: float, freedom: float, inverse: float
-) -> Uncertain:
-    """`factor` times a mean square, corrected for having more or fewer repeats than the starts it comes from."""
-    if not freedom:
-        return Uncertain(0.0, 0.0)
-    base = factor * square
-    bound = base * repeats / (factor * inverse)  # were all of it scatter of repeats
-    extra = (repeats - factor * inverse) * scatter.repeat
-    if not scatter.repeat_freedom:
-        return Uncertain(max(base, bound), freedom)
-    if base + extra <= min(base, bound):
-        return Uncertain(min(base, bound), freedom)
-    total = base + extra
-    return Uncertain(total, total**2 / (base**2 / freedom + extra**2 / scatter.repeat_freedom))
-
-
-def _wider(own: Uncertain, prior: Uncertain) -> Uncertain:
-    """The wider of what data tell and of data with the prior."""
-    if not own.freedom:
-        return prior
-    freedom = own.freedom + prior.freedom
-    both = Uncertain((own.freedom * own.variance + prior.freedom * prior.variance) / freedom, freedom)
-    return max(own, both, key=half_width)
-
-
-@dataclass(frozen=True, slots=True)
-class _Places:
-    """Least squares of measurements on config, start and place, for starts that hold several."""
-
-    mean_square: float = 0.0
-    freedom: float = 0.0
-    inverse: float = 1.0
-    slope: float | None = None
-    slope_variance: float = 0.0
-
-    @classmethod
-    def of(cls, groups: Groups) -> _Places:
-        rows: list[tuple[tuple[str, str], tuple[int, str], Mean]] = []
-        for config, readings in groups.items():
-            for (_, prompts), mine in by_block(readings).items():
-                means = measurement_means(mine)
-                rows += [((config, prompts), (start, prompts), mean) for (start, _), mean in means.items()]
-        held = Counter(start for _, start, _ in rows)
-        rows = [row for row in rows if held[row[1]] > 1]
-        if not rows:
-            return cls()
-        design = np.hstack([_dummies([config for config, _, _ in rows]), _dummies([start for _, start, _ in rows])])
-        places = np.array([[mean.place] for _, _, mean in rows])
-        values = np.array([mean.log_value for _, _, mean in rows])
-        rank = int(np.linalg.matrix_rank(design))
-        slope, variance = None, 0.0
-        free = places - design @ np.linalg.lstsq(design, places, rcond=None)[0]
-        if (length := float(np.sum(free**2))) > 1e-9:
-            slope, variance = float(free[:, 0] @ values) / length, 1 / length
-            design, rank = np.hstack([design, places]), rank + 1
-        left = values - design @ np.linalg.lstsq(design, values, rcond=None)[0]
-        freedom = len(rows) - rank
-        inverse = float(np.mean([mean.inverse for _, _, mean in rows]))
-        if not freedom:
-            return cls(inverse=inverse, slope=slope, slope_variance=variance)
-        square = max(float(left @ left) / freedom, _RESOLUTION**2)
-        return cls(square, freedom, inverse, slope, variance)
-
-
-def _dummies(keys: Sequence[Hashable]) -> npt.NDArray[np.float64]:
-    names = list(dict.fromkeys(keys))
-    return np.array([[float(key == name) for name in names] for key in keys])

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from search.stats.comparison import MOST_STARTS, compare
+from search.stats.compare import compare
+from search.stats.comparison import MOST_STARTS
 from search.stats.readings import Reading, usable
 from search.stats.scatter import ENOUGH, Prior, Scatter, pooled_scatter
 
@@ -36,7 +37,9 @@ def studies(draw: st.DrawFn, *, least: int = 1) -> dict[str, list[Reading]]:
     return groups
 
 
-def drawn(between: float, within: float, counts: tuple[int, ...], *, seed: int, repeats: int = 2) -> dict[str, list[Reading]]:
+def drawn(
+    between: float, within: float, counts: tuple[int, ...], *, seed: int, repeats: int = 2
+) -> dict[str, list[Reading]]:
     rng = np.random.default_rng(seed)
     return {
         str(config): starts_of(
@@ -148,7 +151,11 @@ def test_prior_may_widen_and_never_narrows(between, within, freedom, seed):
 
 
 def test_identical_repeats_leave_a_hair_of_scatter_and_tell_real_differences_apart():
-    groups = {"a": starts_of(0, [[100.0, 100.0]] * 3), "b": starts_of(10, [[100.0, 100.0]] * 3), "c": starts_of(20, [[101.0]])}
+    groups = {
+        "a": starts_of(0, [[100.0, 100.0]] * 3),
+        "b": starts_of(10, [[100.0, 100.0]] * 3),
+        "c": starts_of(20, [[101.0]]),
+    }
     scatter = pooled_scatter(groups)
     same, other = compare(groups["a"], groups["b"], scatter), compare(groups["c"], groups["a"], scatter)
     assert same.ratio == 1 and same.lo < 1 < same.hi and same.separable is False
@@ -242,7 +249,10 @@ def test_prompts_that_are_slow_for_both_drop_out():
     rng = np.random.default_rng(5)
     slow = {f"p{i}": float(np.exp(0.3 * rng.normal())) for i in range(16)}
     groups = {
-        config: [Reading(10 * int(config) + s, **prompts_of(slow, level * float(np.exp(0.005 * rng.normal())))) for s in range(3)]
+        config: [
+            Reading(10 * int(config) + s, **prompts_of(slow, level * float(np.exp(0.005 * rng.normal()))))
+            for s in range(3)
+        ]
         for config, level in (("0", 1.0), ("1", 1.05), ("2", 1.0))
     }
     told = compare(groups["1"], groups["0"], pooled_scatter(groups))
@@ -253,7 +263,9 @@ def test_prompts_that_take_differently_to_the_two_widen_the_interval_and_more_st
     rng = np.random.default_rng(5)
     tables = {c: {f"p{i}": float(np.exp(0.3 * rng.normal())) for i in range(8)} for c in ("0", "1")}
     groups = {
-        config: [Reading(10 * int(config) + s, **prompts_of(table, float(np.exp(0.005 * rng.normal())))) for s in range(4)]
+        config: [
+            Reading(10 * int(config) + s, **prompts_of(table, float(np.exp(0.005 * rng.normal())))) for s in range(4)
+        ]
         for config, table in tables.items()
     }
     told = compare(groups["1"], groups["0"], pooled_scatter(groups))
