@@ -35,7 +35,6 @@ def reading_of(
     value = of(phase)
     if value is None:
         return None
-    named = len(phase.prompt_ids) == len(phase.prompt_tpot_ms) > 1 and len(set(phase.prompt_ids)) > 1
     mean = value == phase.tpot_ms and phase.concurrency == 1
     return Reading(
         start=start,
@@ -45,5 +44,13 @@ def reading_of(
         slot=slot,
         prompt_set=prompt_set,
         fresh=fresh,
-        prompts=tuple(zip(phase.prompt_ids, phase.prompt_tpot_ms, strict=True)) if named and mean else (),
+        prompts=_by_prompt(phase) if mean and len(phase.prompt_ids) == len(phase.prompt_tpot_ms) else (),
     )
+
+
+def _by_prompt(phase: PhaseResult) -> tuple[tuple[str, float], ...]:
+    """Time per token by prompt, mean over its answers: fewer prompts than requests are cycled."""
+    found: dict[str, list[float]] = {}
+    for name, value in zip(phase.prompt_ids, phase.prompt_tpot_ms, strict=True):
+        found.setdefault(name, []).append(value)
+    return tuple((name, sum(values) / len(values)) for name, values in found.items())

@@ -26,7 +26,7 @@ class Reading:
         slot: The GPUs and host it ran on.
         prompt_set: What was sent, as `search` or `held-out`; values of different sets are never pooled.
         fresh: The start was made after its config had been picked, so its luck had no part in the choice.
-        prompts: (Id, value) of every prompt, where known; their mean is `value`.
+        prompts: (Id, value) of every prompt, where known; their mean is `value` where all were sent equally often.
     """
 
     start: int
