@@ -48,6 +48,7 @@ class Judge:
         return only_fresh(readings) or readings
 
     def gain(self, of: Sequence[Reading], over: Sequence[Reading]) -> Comparison | None:
+        """`of` / `over`, above 1 where better; None where one has no usable reading."""
         told = compare(of, over, self.scatter)
         return told if told is None or self.higher_is_better else told.inverse()
 
@@ -66,6 +67,7 @@ class Judge:
         return None if told is None else told.separable is True
 
     def better(self, one: Sequence[Reading], other: Sequence[Reading]) -> bool:
+        """Whether `one` is separably better, on fresh readings where both have some."""
         told = self._like_with_like(one, other)
         return told is not None and told.separable is True and told.log_ratio > 0
 
