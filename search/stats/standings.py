@@ -1,0 +1,143 @@
+"""Which gains over the baselines are claimed at one load, at a given level; `search.stats.verdicts` says why so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from search.stats._variances import upper_tail
+from search.stats.compare import compare
+from search.stats.comparison import Comparison
+from search.stats.many import step_down
+from search.stats.readings import Groups, Reading, only_fresh
+from search.stats.scatter import Scatter
+
+FIRST_SHARE = 0.8
+"""Of what is left of the level, for the next pick in the order of the search."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One config that is not a baseline, at one load.
+
+    Attributes:
+        gain: Over the best baseline, above 1 where better; of its fresh starts where it has some. None where it was
+            not measured so that it can be compared.
+        tested: Whether a claim was open to it: in the family that the level is spent on.
+        claimed: The gain is real, at the level of the whole study, against every baseline.
+        level: What was left of the level when its turn came; 0 where it was not tested.
+    """
+
+    config: str
+    gain: Comparison | None
+    tested: bool = False
+    claimed: bool = False
+    level: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """Comparisons turned so that more is better."""
+
+    scatter: Scatter
+    higher_is_better: bool
+
+    @staticmethod
+    def told(readings: Sequence[Reading]) -> Sequence[Reading]:
+        """Fresh readings where there are some."""
+        return only_fresh(readings) or readings
+
+    def gain(self, of: Sequence[Reading], over: Sequence[Reading]) -> Comparison | None:
+        """`of` / `over`, above 1 where better; None where one has no usable reading."""
+        told = compare(of, over, self.scatter)
+        return told if told is None or self.higher_is_better else told.inverse()
+
+    def best(self, groups: Groups) -> str:
+        """The one that no other is ahead of; the first of equals."""
+        first, *others = groups
+        for config in others:
+            told = self.gain(groups[config], groups[first])
+            if told is not None and told.log_ratio > 0:
+                first = config
+        return first
+
+    def unlike(self, one: Sequence[Reading], other: Sequence[Reading]) -> bool | None:
+        """Whether two are told apart, on fresh readings where both have some."""
+        told = self._like_with_like(one, other)
+        return None if told is None else told.separable is True
+
+    def better(self, one: Sequence[Reading], other: Sequence[Reading]) -> bool:
+        """Whether `one` is separably better, on fresh readings where both have some."""
+        told = self._like_with_like(one, other)
+        return told is not None and told.separable is True and told.log_ratio > 0
+
+    def standings(self, known: Groups, bases: Groups, reference: str, level: float) -> list[Standing]:
+        """All but baselines, by gain; with what is claimed."""
+        others = {config: readings for config, readings in known.items() if config not in bases}
+        gains = {config: self.gain(self.told(readings), bases[reference]) for config, readings in others.items()}
+        fresh = [config for config, readings in others.items() if only_fresh(readings)]
+        family = fresh or list(others)
+        tests = {config: [self.gain(self.told(others[config]), base) for base in bases.values()] for config in family}
+        full = {config: told for config, found in tests.items() if (told := _all_known(found))}
+        levels = self._fallback(full, others, bases, level) if fresh else _together(full, level)
+        found = [
+            Standing(
+                config,
+                gains[config],
+                tested=config in levels,
+                claimed=config in levels and levels[config][1],
+                level=levels[config][0] if config in levels else 0.0,
+            )
+            for config in others
+        ]
+        return sorted(found, key=lambda one: -one.gain.log_ratio if one.gain is not None else float("inf"))
+
+    def _fallback(
+        self, full: Mapping[str, Sequence[Comparison]], others: Groups, bases: Groups, level: float
+    ) -> dict[str, tuple[float, bool]]:
+        """Level and claim of every pick, in the order of the search."""
+        levels: dict[str, tuple[float, bool]] = {}
+        left, carried = level, 0.0
+        order = sorted(full, key=lambda config: (-self._searched(others[config], bases), config))
+        for place, config in enumerate(order):
+            share = left if place == len(order) - 1 else FIRST_SHARE * left
+            left -= share
+            mine = share + carried
+            claimed = _claims(full[config], mine)
+            carried = mine if claimed else 0.0
+            levels[config] = (mine, claimed)
+        return levels
+
+    def _searched(self, readings: Sequence[Reading], bases: Groups) -> float:
+        """Logarithm of the gain that the search saw; the least there is where it saw none."""
+        before = [reading for reading in readings if not reading.fresh]
+        told = [self.gain(before, base) for base in bases.values()]
+        return min((one.log_ratio for one in told if one is not None), default=float("-inf"))
+
+    def _like_with_like(self, one: Sequence[Reading], other: Sequence[Reading]) -> Comparison | None:
+        mine, theirs = only_fresh(one), only_fresh(other)
+        told = self.gain(mine, theirs) if mine and theirs else None
+        return told or self.gain(one, other)
+
+
+def _together(full: Mapping[str, Sequence[Comparison]], level: float) -> dict[str, tuple[float, bool]]:
+    """All of them by the largest statistic; of several baselines the one that is hardest to beat."""
+    worst = {config: min(told, key=lambda one: one.statistic) for config, told in full.items()}
+    if not worst:
+        return {}
+    shared = [min(1.0, one.own[1] / one.variance) if one.variance else 0.0 for one in worst.values()]
+    chances = step_down([one.statistic for one in worst.values()], shared, min(one.freedom for one in worst.values()))
+    return {
+        config: (level, chance <= level and _claims(full[config], level))
+        for config, chance in zip(worst, chances, strict=True)
+    }
+
+
+def _claims(told: Sequence[Comparison], level: float) -> bool:
+    """Whether every one is a gain at a one-sided level, and its interval says so too."""
+    return all(not one.assumed and one.lo > 1 and upper_tail(one.statistic, one.freedom) <= level for one in told)
+
+
+def _all_known(told: Sequence[Comparison | None]) -> list[Comparison] | None:
+    known = [one for one in told if one is not None]
+    return known if len(known) == len(told) else None
