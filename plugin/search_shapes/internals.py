@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 TABLE = Path(__file__).with_name("internals.json")
-_NUMBERS = re.compile(r"\d+(?:\.\d+)*")
+_NUMBERS = re.compile(r"\d+(?:\.\d+)*(?:\.post\d+)?")
 
 
 @cache

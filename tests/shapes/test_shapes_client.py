@@ -29,9 +29,7 @@ def server(folder, *misbehaviours, release="0.5.16", **env):
     """A fake server started in TREE with the plugin; gives (client, process)."""
     site = install_fake_sglang(folder / "site", release=release)
     token = new_token()
-    deployment = Deployment(
-        "/m", "/d", "STANDALONE", 1, HARDWARE, release, env={"PYTHONPATH": str(site), **env}
-    )
+    deployment = Deployment("/m", "/d", "STANDALONE", 1, HARDWARE, release, env={"PYTHONPATH": str(site), **env})
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     environment = {**os.environ, **deployment.env, **shapes_environment(token, os.environ, deployment)}

@@ -102,9 +102,7 @@ class Servers:
     def __init__(self, *ranks, cap=8, room_gb=1.0):
         meeting = Meeting(len(ranks))
         self.ranks = ranks
-        self.switchers = [
-            Switcher(rank, meeting.of(i), cap=cap, room_gb=room_gb) for i, rank in enumerate(ranks)
-        ]
+        self.switchers = [Switcher(rank, meeting.of(i), cap=cap, room_gb=room_gb) for i, rank in enumerate(ranks)]
 
     def ask(self, shape):
         with ThreadPoolExecutor(len(self.ranks)) as pool:
