@@ -133,7 +133,7 @@ def test_order_measures_each_shape_once_and_the_anchor_three_times(some, start):
 
 def test_order_over_all_pairs_of_starts_gives_each_shape_the_same_mean_place():
     some = [Shape(1, steps, steps + 1) for steps in range(1, 8)]
-    places = {shape: 0 for shape in some[1:]}
+    places = dict.fromkeys(some[1:], 0)
     for start in range(2 * len(places)):
         walk = [shape for shape in order(some, anchor=some[0], start=start) if shape != some[0]]
         for place, shape in enumerate(walk):
