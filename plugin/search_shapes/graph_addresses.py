@@ -23,7 +23,7 @@ class Addresses:
     """
 
     def __init__(self, scheduler: Any) -> None:
-        self._reducer = getattr(getattr(scheduler, "tp_group", None), "ca_comm", None)
+        self._reducer: Any = getattr(getattr(scheduler, "tp_group", None), "ca_comm", None)
         self._builds = 0
         self._most = 0
         self._seen = 0

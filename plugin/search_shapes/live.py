@@ -47,11 +47,11 @@ class LiveServer:
         self._scheduler = scheduler
         self._profile = profile
         self._release = release
-        self._worker = getattr(scheduler, "draft_worker", None)
-        self._draft = getattr(self._worker, "_draft_worker", None)
+        self._worker: Any = getattr(scheduler, "draft_worker", None)
+        self._draft: Any = getattr(self._worker, "_draft_worker", None)
         target = getattr(self._worker, "_target_worker", None)
-        self._target = getattr(target, "model_runner", None)
-        self._runner = getattr(self._draft, "draft_runner", None)
+        self._target: Any = getattr(target, "model_runner", None)
+        self._runner: Any = getattr(self._draft, "draft_runner", None)
         self._settings = Settings(profile["config"], (scheduler, self._worker, self._draft, self._target, self._runner))
         self._addresses = Addresses(scheduler)
         self._refuses: str | None = None

@@ -119,7 +119,7 @@ class Switcher:
     def ask(self, shape: Shape, request: int) -> Last:
         """Switch, or say why not; on all ranks or on none."""
         began = self._clock()
-        last = Last(request, tuple(shape), FAILED)
+        last = Last(request, (shape.topk, shape.num_steps, shape.num_draft_tokens), FAILED)
         try:
             self._ask(shape, last)
         except Exception as error:  # one rank must not leave the loop that all ranks walk in step

@@ -89,7 +89,7 @@ class FakeRank:
             time.sleep(_SLOW_S)
         if "shapes-fail-undo" in self._bad:
             self._topk = shape.topk
-        if not self._bad.isdisjoint({"shapes-fail-build", "shapes-fail-undo"}):
+        if "shapes-fail-build" in self._bad or "shapes-fail-undo" in self._bad:
             raise RuntimeError("CUDA out of memory. Tried to allocate 512.00 MiB.")
         return _State()
 
@@ -139,6 +139,11 @@ class FakeShapes:
         self._token = token
         shape = importlib.import_module("search_shapes.shape").Shape
         loop = asyncio.get_running_loop()
+
+        def run(shape: Any) -> None:
+            if "shapes-lie" not in bad:
+                loop.call_soon_threadsafe(requests.run_shape, *shape)
+
         rank = FakeRank(
             shape(
                 args.speculative_eagle_topk or 0,
@@ -147,7 +152,7 @@ class FakeShapes:
             ),
             bad,
             busy=lambda: requests.busy,
-            run=lambda shape: None if "shapes-lie" in bad else loop.call_soon_threadsafe(requests.run_shape, *shape),
+            run=run,
         )
         self._switcher = importlib.import_module("search_shapes.switch").Switcher(
             rank,

@@ -63,10 +63,13 @@ class EagleDraftWorker:
             model_config=SimpleNamespace(hf_config=SimpleNamespace(index_share_for_mtp_iteration=True, index_topk=64)),
         )  # fmt: skip
         self.dsa_extend_topk_buf = "stale"
+        self.dsa_seed_topk_width = None
+        self.draft_owns_attention, self.parallel_layout = "owner", "layout"
         self._init_dsa_index_share_state()
         self._rebuild_topk1_chain_buffers()
 
-    def draft_tp_context(self, group):
+    def draft_tp_context(self, group, **owner):
+        assert owner == ({"owns_attention": "owner"} if self.world.release == "0.5.21" else {})
         return self.world.entered(f"draft tp {group}")
 
     def _init_dsa_index_share_state(self):
@@ -115,7 +118,9 @@ class EAGLEWorkerV2:
         self._draft_worker.init_attention_backend()
         self._draft_worker._capture_cuda_graphs()
         runner.attn_backend = ("target backend", self.topk, self.speculative_num_draft_tokens)
-        runner.decode_cuda_graph_runner = self._verify_graphs(args.speculative_num_steps, args.speculative_num_draft_tokens)
+        runner.decode_cuda_graph_runner = self._verify_graphs(
+            args.speculative_num_steps, args.speculative_num_draft_tokens
+        )
 
     def _verify_graphs(self, steps, tokens):
         if "verify" in self.world.faults:
@@ -125,7 +130,11 @@ class EAGLEWorkerV2:
     @property
     def spec_v2_attn_backends(self):
         runner = self._target_worker.model_runner
-        return (runner.attn_backend, self._draft_worker.draft_attn_backend, self._draft_worker.draft_extend_attn_backend)
+        return (
+            runner.attn_backend,
+            self._draft_worker.draft_attn_backend,
+            self._draft_worker.draft_extend_attn_backend,
+        )
 
     def build_adaptive_runtime_state(self, speculative_num_steps, speculative_num_draft_tokens, cuda_graph_bs=None):
         draft = self._draft_worker
@@ -164,7 +173,12 @@ class EAGLEWorkerV2:
     @contextlib.contextmanager
     def _override_worker_state(self, steps, tokens):
         draft, args = self._draft_worker, self.server_args
-        names = ("draft_attn_backend", "draft_extend_attn_backend", "cuda_graph_runner", "cuda_graph_runner_for_draft_extend")
+        names = (
+            "draft_attn_backend",
+            "draft_extend_attn_backend",
+            "cuda_graph_runner",
+            "cuda_graph_runner_for_draft_extend",
+        )
         backup = {name: getattr(draft, name) for name in names}
         numbers = (self.speculative_num_steps, self.speculative_num_draft_tokens)
         backends = (draft.draft_runner.draft_attn_backend, draft.draft_runner.attn_backend)
@@ -194,6 +208,7 @@ class World:
     contexts: list = field(default_factory=list)
     seen_in: list = field(default_factory=list)
     arguments: dict = field(default_factory=dict)
+    release: str = "0.5.16"
 
     def __post_init__(self):
         self.args = ServerArgs(**self.arguments)
@@ -203,7 +218,7 @@ class World:
             server_args=self.args, draft_worker=self.worker, tp_cpu_group=None, req_to_token_pool=object(), idle=True,
             metrics_reporter=SimpleNamespace(spec_total_num_accept_tokens=9, spec_total_num_forward_ct=3),
             future_map=SimpleNamespace(
-                _forward_buf_initialized=True, needs_cpu_seq_lens=False, topk_p_buf=4, topk_index_buf=4,
+                _forward_buf_initialized=True, need_topk=True, need_hidden_states=True, needs_cpu_seq_lens=False, topk_p_buf=4, topk_index_buf=4,
                 hidden_states_buf=None, draft_probs_buf=None, dsa_topk_indices_buf="stale",
             ),
         )  # fmt: skip
@@ -222,10 +237,25 @@ class World:
         memory = types.SimpleNamespace(
             synchronize=lambda: None, empty_cache=lambda: None, mem_get_info=lambda _: (20 * 2**30, 140 * 2**30)
         )
-        outputs = types.SimpleNamespace(SetInternalStateReqOutput=lambda updated: types.SimpleNamespace(updated=updated))
-        reserve = lambda: 2 * max(  # noqa: E731
-            self.args.speculative_eagle_topk * self.args.speculative_num_steps, self.args.max_speculative_num_draft_tokens
+        outputs = types.SimpleNamespace(
+            SetInternalStateReqOutput=lambda updated: types.SimpleNamespace(updated=updated)
         )
+
+        def reserve():
+            args = self.args
+            return 2 * max(
+                args.speculative_eagle_topk * args.speculative_num_steps, args.max_speculative_num_draft_tokens
+            )
+
+        def needs_cpu(*given):
+            assert len(given) == (2 if self.release in ("0.5.16", "0.5.18") else 1)
+            return given[-1][0][1] == 1
+
+        context = SimpleNamespace(override=self.args.override, resolved_server_args_dict=lambda: {**vars(self.args)})
+        if self.release == "0.5.16":
+            settings = {"get_server_args": lambda: self.args}
+        else:
+            settings = {"get_context": lambda: context}
         for name, parts in {
             "torch": {"cuda": memory},
             "sglang.srt.speculative.adaptive_runtime_state": {"SpecRuntimeState": here.SpecRuntimeState},
@@ -233,10 +263,9 @@ class World:
                 "speculative_moe_backend_context": lambda: self.entered("moe"),
                 "speculative_moe_a2a_backend_context": lambda: self.entered("a2a"),
             },
-            "sglang.srt.runtime_context": {"get_server_args": lambda: self.args},
-            "sglang.srt.managers.overlap_utils": {
-                "decide_needs_cpu_seq_lens": lambda args, backends: backends[0][1] == 1,
-            },
+            "sglang.srt.runtime_context": settings,
+            "sglang.srt.speculative.spec_utils": {"draft_tp_context": lambda what: self.entered(f"draft tp {what}")},
+            "sglang.srt.managers.overlap_utils": {"decide_needs_cpu_seq_lens": needs_cpu},
             "sglang.srt.managers.io_struct": vars(outputs),
             "sglang.srt.mem_cache.allocation_sizing": {"get_alloc_reserve_per_decode": reserve},
         }.items():

@@ -21,7 +21,7 @@ def world(monkeypatch):
 
 
 def server(world):
-    return live.LiveServer(world.scheduler, internals.profile("0.5.16"), "0.5.16")
+    return live.LiveServer(world.scheduler, internals.profile(world.release), world.release)
 
 
 def switcher(world):
@@ -54,6 +54,25 @@ def test_switch_through_chains_and_trees_and_back_leaves_everything_as_it_was(wo
             now.pop(name, None)
             then.pop(name, None)
         assert now == then
+
+
+@pytest.mark.parametrize("release", internals.releases())
+def test_switch_there_and_back_in_the_way_of_each_release(monkeypatch, release):
+    world = World(release=release)
+    world.install(monkeypatch)
+    asked = switcher(world)
+    for shape in (CHAIN, SMALL, CHAIN, TREE):
+        last = asked.ask(shape, 1)
+        assert (last.outcome, last.reason) == (SWITCHED, "")
+        assert set(asked.server.places().values()) == {shape}
+    what = {"0.5.22": "owner", "0.5.23": "layout"}.get(release, "tp")
+    assert world.seen_in[-1] == (f"draft tp {what}", "moe", "a2a")
+    relay = world.scheduler.future_map
+    if internals.profile(release)["relay"] == "flag":
+        assert relay._forward_buf_initialized is False
+    else:
+        assert not relay.need_topk
+        assert relay.topk_p_buf is None
 
 
 def test_switch_recomputes_what_hangs_on_topk(world):
