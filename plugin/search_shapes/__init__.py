@@ -33,7 +33,7 @@ def register() -> None:
             ", ".join(internals.releases()),
         )
         return
-    if absent := internals.missing(release):
+    if absent := internals.missing(release, loaded_only=True):
         log.error("SEARCH_SHAPES inactive: this SGLang %s lacks %s.", release, "; ".join(absent))
         return
     hooks.install(token=token, release=release, profile=profile)

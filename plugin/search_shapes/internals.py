@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import json
 import pkgutil
 import re
+import sys
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -63,13 +65,23 @@ def wanted(release: str) -> list[dict[str, Any]]:
     return [entry for entry in _table()["internals"] if holds(entry)]
 
 
-def missing(release: str) -> list[str]:
+def missing(release: str, *, loaded_only: bool = False) -> list[str]:
     """What this process's SGLang lacks of them, in words; imports the modules they stand in.
 
-    Attributes of instances cannot be seen before there are instances: the worker is asked for those at the first
-    switch (`live.missing`).
+    Attributes of instances cannot be seen before there are instances: `live.LiveServer` looks for those.
+
+    Args:
+        release: The release.
+        loaded_only: Look into modules that are loaded already. While SGLang starts a process the others must not be
+            imported: they look for GPUs, before SGLang has chosen one.
     """
-    return [problem for entry in wanted(release) if (problem := _problem(entry))]
+    entries = [entry for entry in wanted(release) if not loaded_only or _module(entry["name"]) in sys.modules]
+    return [problem for entry in entries if (problem := _problem(entry))]
+
+
+def _module(dotted: str) -> str:
+    parts = dotted.split(".")[:-1]
+    return ".".join(itertools.takewhile(lambda part: part.islower(), parts))
 
 
 def _problem(entry: dict[str, Any]) -> str:

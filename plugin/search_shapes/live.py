@@ -91,7 +91,7 @@ class LiveServer:
             told["draft extend graphs"] = Shape(
                 getattr(extend, "topk", topk), extend.speculative_num_steps, extend.captured_req_width
             )
-        if verify is not None:
+        if hasattr(verify, "speculative_num_steps"):  # without decode graphs the eager runner stands there
             told["verify graphs"] = Shape(topk, verify.speculative_num_steps, verify.speculative_num_draft_tokens)
         if topk == 1:
             chain = getattr(self._draft, "_topk1_score_indices_prealloc", None)
@@ -187,10 +187,8 @@ class LiveServer:
     def _by_parts(self) -> str:
         if reason := refusals.by_worker(type(self._worker)):
             return reason
-        if absent := self._absent():
-            return (
-                f"SGLang {self._release} lacks {', '.join(absent)} at run time; the table of internals says otherwise."
-            )
+        if absent := internals.missing(self._release) + self._absent():
+            return f"This SGLang {self._release} lacks {', '.join(absent)}; the table of internals says otherwise."
         return refusals.by_runners(self._worker, self._target, self._runner, self._scheduler.req_to_token_pool)
 
     def _absent(self) -> list[str]:

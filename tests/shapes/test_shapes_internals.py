@@ -2,6 +2,8 @@
 
 import json
 import os
+import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -77,7 +79,8 @@ def test_register_without_a_token_touches_nothing(monkeypatch):
     [("short", "0.5.16", "32 hex digits"), ("0" * 32, "0.5.17", "no row"), ("0" * 32, "0.5.16", "lacks")],
 )
 def test_register_that_cannot_act_says_why_and_hooks_nothing(monkeypatch, caplog, token, release, told):
-    """SGLang is not installed beside these tests, so each internal of 0.5.16 is missing."""
+    for name in ("sglang", "sglang.srt", "sglang.srt.plugins", "sglang.srt.plugins.hook_registry"):
+        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
     import search_shapes
 
     monkeypatch.setenv(wire.TOKEN_VARIABLE, token)
@@ -86,3 +89,18 @@ def test_register_that_cannot_act_says_why_and_hooks_nothing(monkeypatch, caplog
     search_shapes.register()
     assert "SEARCH_SHAPES inactive" in caplog.text
     assert told in caplog.text
+
+
+def test_missing_looks_into_loaded_modules_only_when_told_so(monkeypatch):
+    """SGLang is not installed beside these tests."""
+    everything = internals.missing("0.5.16")
+    assert any("EAGLEWorkerV2.apply_runtime_state" in text for text in everything)
+    assert internals.missing("0.5.16", loaded_only=True) == []
+    for name in ("sglang", "sglang.srt", "sglang.srt.managers", "sglang.srt.managers.scheduler"):
+        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+    scheduler = type("Scheduler", (), {"set_internal_state": lambda self: None, "flush_cache": lambda self: None})
+    monkeypatch.setattr(sys.modules["sglang.srt.managers.scheduler"], "Scheduler", scheduler, raising=False)
+    told = " ".join(internals.missing("0.5.16", loaded_only=True))
+    assert "set_internal_state(self, recv_req)`, found (self)" in told
+    assert "is_fully_idle" in told
+    assert "flush_cache" not in told
