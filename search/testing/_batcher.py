@@ -6,7 +6,7 @@ import argparse
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +106,10 @@ class Batcher:
         self._arrived = asyncio.Event()
         self.verify_count = 0
         self.tokens = 0
+
+    def run_shape(self, topk: int, steps: int, tokens: int) -> None:
+        """Draft with another tree from the next step on."""
+        self._costs = replace(self._costs, topk=topk, steps=steps, verify_tokens=tokens)
 
     def submit(self, generation: Generation) -> None:
         """Put a request into the line."""

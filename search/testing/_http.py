@@ -12,6 +12,7 @@ from typing import Any
 from aiohttp import web
 
 from search.testing._link import Request, Requests
+from search.testing._shapes import FakeShapes
 
 
 class Api:
@@ -25,7 +26,9 @@ class Api:
         release: str,
         arrived: Callable[[], bool],
         warmed_up: asyncio.Event,
+        shapes: FakeShapes,
     ) -> None:
+        self._shapes = shapes
         self._args = args
         self._requests = requests
         self._release = release
@@ -38,6 +41,7 @@ class Api:
         app = web.Application()
         app.router.add_route("*", "/generate", self._generate)
         app.router.add_route("*", "/flush_cache", self._flush)
+        self._shapes.attach(app)
         for route in ("/server_info", "/get_server_info"):
             app.router.add_get(route, self._server_info)
         for route in ("/model_info", "/get_model_info"):
@@ -94,6 +98,7 @@ class Api:
         state: dict[str, Any] = {"effective_max_running_requests_per_dp": limit, "last_gen_throughput": 0.0}
         if self._requests.verify_count:
             state["avg_spec_accept_length"] = self._requests.tokens / self._requests.verify_count
+        self._shapes.add_report(state)
         info = {**vars(self._args), "internal_states": [state] * self._args.dp_size, "version": self._release}
         return web.json_response(info)
 

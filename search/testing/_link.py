@@ -66,6 +66,10 @@ class Requests:
             del self._open[number]
             self._say({"leave": number})
 
+    def run_shape(self, topk: int, steps: int, tokens: int) -> None:
+        """Let the scheduler draft with another tree."""
+        self._say({"shape": [topk, steps, tokens]})
+
     def fail_scheduler(self) -> None:
         """Let the scheduler die of a CUDA fault."""
         self._say({"die": True})
@@ -122,6 +126,8 @@ async def run_scheduler(
             order = json.loads(line)
             if "die" in order:
                 die()
+            elif "shape" in order:
+                batcher.run_shape(*order["shape"])
             elif "leave" in order:
                 if (left := known.pop(order["leave"], None)) is not None:
                     left.cancelled = True

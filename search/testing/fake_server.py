@@ -17,7 +17,9 @@ Environment:
         comes beside the server's own first one kills it, as the v1 STANDALONE worker of 0.5.11 does), `ignore-sigterm`, `slow-drain`,
         `double-fork-grandchild` (in the launcher's group, ignores SIGTERM), `runaway-grandchild` (the
         same in a session of its own), and noise while loading: `log-flood` (16 MiB of healthy
-        lines), `huge-line` (4 MiB), `partial-utf8`.
+        lines), `huge-line` (4 MiB), `partial-utf8`. Those of the shape plugin (`_shapes.py`): `shapes-busy`,
+        `shapes-refuse`, `shapes-die`, `shapes-hang`, `shapes-lie`, `shapes-slow-build`, `shapes-fail-build`,
+        `shapes-fail-undo`, `shapes-no-room`, `shapes-not-there`.
     FAKE_SGLANG_SPEED: Decode steps are so many times faster (default 1: some 3 ms a step).
     FAKE_SGLANG_BOOT_S: Seconds of a boot (default 0), spread over its log lines.
     FAKE_SGLANG_WARMUP_S: Seconds of the server's own first request (default 0.05), `/health` being 503.
@@ -50,6 +52,8 @@ MISBEHAVIOURS = frozenset(
         *ENDS,
         *("die-at-arguments", "exit-early", "never-ready", "busy-never-ready", "hang-in-rendezvous"),
         *("health-lies", "old-server"),
+        *("shapes-busy", "shapes-refuse", "shapes-die", "shapes-hang", "shapes-lie", "shapes-slow-build"),
+        *("shapes-fail-build", "shapes-fail-undo", "shapes-no-room", "shapes-not-there"),
         *("ready-but-silent", "die-at-first-request", "die-of-two-first-requests", "die-under-load", "hang-under-load"),
         *("ignore-sigterm", "slow-drain", "double-fork-grandchild", "runaway-grandchild"),
     }
@@ -190,6 +194,7 @@ async def serve(launcher: Launcher) -> None:
 
     from search.testing._http import Api
     from search.testing._link import Request, Requests
+    from search.testing._shapes import FakeShapes
 
     bad = launcher.misbehaviours
 
@@ -207,7 +212,8 @@ async def serve(launcher: Launcher) -> None:
     told = argparse.Namespace(**vars(args))
     if "old-server" in bad:
         told.nccl_port = (args.nccl_port or args.port) + 1
-    api = Api(told, requests, release=launcher.release, arrived=arrived, warmed_up=warmed_up)
+    shapes = FakeShapes(args, requests, bad, launcher.release)
+    api = Api(told, requests, release=launcher.release, arrived=arrived, warmed_up=warmed_up, shapes=shapes)
     runner = web.AppRunner(api.app(), access_log=None)
     await runner.setup()
     await web.TCPSite(runner, args.host, args.port, reuse_address=True).start()

@@ -1,0 +1,1 @@
+"""Shapes switched to in one start, beside the same shapes started apart."""

@@ -1,0 +1,125 @@
+"""A shape, what a switch to one gives, and the two ways it can end otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from search.config import SpecConfig
+from search.errors import SearchError
+
+
+class SwitchRefused(SearchError):
+    """The server keeps the shape it had, and says why; it is as good as before."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"The server keeps its shape: {self.reason}"
+
+
+class SwitchFailed(SearchError):
+    """A switch that broke, hung, or ended in another shape than was asked. End this start.
+
+    `usable` is whether all ranks put everything back and a probe of the old shape gave what it gave before;
+    then only the shape is to blame, and the start may go on.
+    """
+
+    def __init__(self, reason: str, usable: bool = False) -> None:
+        super().__init__(reason, usable)
+        self.reason = reason
+        self.usable = usable
+
+    def __str__(self) -> str:
+        end = "Everything was put back; the start can go on." if self.usable else "End this start."
+        return f"The switch failed: {self.reason} {end}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Shape:
+    """What a running server can switch to."""
+
+    topk: int
+    num_steps: int
+    num_draft_tokens: int
+
+    @classmethod
+    def of(cls, config: SpecConfig) -> Shape | None:
+        """The shape of a config; None for `off`."""
+        if config.topk is None or config.num_steps is None or config.num_draft_tokens is None:
+            return None
+        return cls(config.topk, config.num_steps, config.num_draft_tokens)
+
+    @property
+    def numbers(self) -> tuple[int, int, int]:
+        """The three numbers, in order."""
+        return (self.topk, self.num_steps, self.num_draft_tokens)
+
+    def __str__(self) -> str:
+        return f"k{self.topk}-s{self.num_steps}-d{self.num_draft_tokens}"
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """A short greedy answer of what runs.
+
+    Attributes:
+        text_sha256: Of the text; greedy text is the target's own, whatever drafts for it.
+        accept_length: Tokens per verify pass; None where the server told no count.
+    """
+
+    text_sha256: str
+    accept_length: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Switched:
+    """What a switch took.
+
+    Attributes:
+        seconds: From the first command to the end of the probe, waiting for idleness included.
+        built: Whether backends and graphs were made, rather than taken from those kept.
+        memory_gb: GPU memory that building took on the rank where it took most; 0 when nothing was built.
+        evicted: Shapes that were dropped to make room.
+        same_text: Whether the probe's text is that of the first probe of this start. Another text is no
+            failure by itself: verifying more tokens at once may round otherwise. The losslessness gate judges.
+        reserve_tokens: Cache slots a request reserves ahead of each decode step; None where not told. At a load
+            near a full cache it limits how many requests run.
+    """
+
+    seconds: float
+    built: bool
+    memory_gb: float
+    evicted: int = 0
+    same_text: bool = True
+    reserve_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What the plugin says of its server.
+
+    Attributes:
+        start: The shape the server was started with.
+        now: The shape the worker runs.
+        consistent: Whether worker, settings, graphs and buffers of the answering rank agree on it.
+        refuses: Why this server never switches; empty when it can.
+        broken: Why it must be ended; empty when it need not.
+        built: Shapes that are kept, least recently used first.
+        last: How the last command ended, as the plugin tells it; empty before the first.
+        places: Shape by place, for messages.
+        reserve_tokens: See `Switched`.
+    """
+
+    start: Shape
+    now: Shape
+    consistent: bool
+    refuses: str = ""
+    broken: str = ""
+    built: tuple[Shape, ...] = ()
+    last: Mapping[str, Any] = field(default_factory=dict)
+    places: Mapping[str, Any] = field(default_factory=dict)
+    reserve_tokens: int | None = None
