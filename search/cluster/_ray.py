@@ -353,10 +353,6 @@ def _first_line(error: BaseException) -> str:
     return cause.partition(" Worker exit type:")[0]
 
 
-_WORKER_GONE = (Reason.WORKER_LOST, Reason.RAY_INFRA)
-_log = logging.getLogger(__name__)
-
-
 class RayEngine:
     """An engine whose sessions live in the actor that holds the slot.
 
@@ -415,7 +411,8 @@ class RaySession(SelfClosing):
         try:
             return self._executor.call(self._index, "measure", phase, repeat)  # type: ignore[no-any-return]
         except LaunchFailed as error:
-            self._lost = error if error.reason in _WORKER_GONE else None
+            # Not told from the reason: a living actor says WORKER_LOST of its server's guardian, and has to stop the rest.
+            self._lost = None if self._executor.holds(self._index) else error
             raise
         except SearchError:
             raise
@@ -427,8 +424,8 @@ class RaySession(SelfClosing):
         """See `Session`.
 
         Raises:
-            LaunchFailed: The worker is gone, and a fresh one could prove nothing: the guardian stops
-                the server, and whoever lends the GPUs next waits for that.
+            LaunchFailed: The actor that held the session is gone, and a fresh one could prove nothing: the
+                guardian stops the server, and whoever lends the GPUs next waits for that.
         """
         if self._lost is not None:
             raise self._lost

@@ -126,7 +126,10 @@ class SglangSession(SelfClosing):
             with self._watch_gpus() as gpus, asyncio.Runner(loop_factory=loop_factory()) as runner:
                 result = runner.run(self._abortable(phase, repeat, prompts, label))
         except LoadFailed as failure:
-            raise self._explained(failure, label) from failure
+            explained = self._explained(failure, label)
+            if self._server.guardian_lost:
+                self.close()  # nobody guards what its server left, and nobody else may come to close it
+            raise explained from failure
         except UsageError:
             raise
         except BaseException:  # Ctrl-C, an abort, a bug of ours: no server may outlive it

@@ -23,6 +23,8 @@ OFF = SpecConfig("off")
 CHAIN = SpecConfig("v2", 1, 2, 3)
 TREE = SpecConfig("v1", 2, 2, 7)
 PHASE = Phase(1, requests=1, output_tokens=16)
+GUARDIAN_DIES = 7
+"""The repeat in which it does."""
 
 
 def _facts(config):
@@ -36,6 +38,8 @@ class ScriptedSession:
     def measure(self, phase, repeat):
         if self.engine.blocks.wait(timeout=60 if phase.concurrency > 1 else 0):
             raise Interrupted("aborted")
+        if repeat == GUARDIAN_DIES:
+            raise LoadFailed(Reason.WORKER_LOST, Evidence("the guardian died before its server", phase="c=1"))
         raise LoadFailed(Reason.SERVER_CRASH_LOAD, Evidence("Scheduler hit an exception", phase="c=1", exit_code=-9))
 
     def close(self):
@@ -103,6 +107,15 @@ def test_failed_phase_arrives_as_it_was_raised(engine, executor):
     with launch(engine, executor) as session, pytest.raises(LoadFailed) as caught:
         session.measure(PHASE, 1)
     assert caught.value.evidence.exit_code == -9
+
+
+def test_session_whose_guardian_died_is_closed_by_the_actor_that_lives(engine, executor, folder):
+    (folder / "closed").unlink(missing_ok=True)
+    with launch(engine, executor) as session, pytest.raises(LoadFailed) as caught:
+        session.measure(PHASE, GUARDIAN_DIES)
+    assert caught.value.reason is Reason.WORKER_LOST
+    assert session.close().clean
+    assert (folder / "closed").exists()
 
 
 def test_lost_worker_blames_the_host_and_the_next_launch_gets_a_fresh_one(engine, executor, capfd):
