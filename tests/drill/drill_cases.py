@@ -64,9 +64,7 @@ PAIRS = (
     ("actor", "guardian"), ("actor", "launcher"), ("guardian", "launcher"), ("guardian", "scheduler"),
 )  # fmt: skip
 PAIR_MOMENTS = ("loading", "loaded")
-RUNAWAYS = tuple((victim,) for victim in ("driver", "actor", "guardian", "launcher", "scheduler")) + (
-    ("actor", "guardian"),
-)
+RUNAWAYS = (("driver",), ("actor",), ("guardian",), ("launcher",), ("scheduler",), ("actor", "guardian"))
 """Whom to strike while a server has runaways. Of driver and guardian together nobody is left to stop them: that is
 the next run's first work, or that of `search clean`."""
 RUNAWAY_MOMENTS = ("loading", "loaded", "stopping")
