@@ -155,6 +155,7 @@ class SglangSession(SelfClosing):
             num_steps=self._effective.config.num_steps,
             limits=self._limits,
             death=lambda: self._death(label),
+            log_bytes=lambda: self._os.file_size(self._server.log_path),
         )
         work = asyncio.ensure_future(self._run_phase(target, prompts, phase, repeat, requests_log=self._paths.requests))
         try:

@@ -1,4 +1,5 @@
 import asyncio
+import itertools
 import json
 
 import pytest
@@ -510,7 +511,8 @@ async def test_silence_with_open_requests_is_a_hang_and_closes_connections(serve
     server.script = script
     failed = await failure(server, Phase(concurrency=2, requests=2, output_tokens=5, spread=0.0), silence_s=0.2)
     assert failed.reason is Reason.SERVER_HANG_LOAD
-    assert failed.evidence.root_line == "no token for 0.2 s with 2 requests open"
+    assert failed.evidence.root_line.startswith("waited for a token: none for 0.2")
+    assert failed.evidence.root_line.endswith("s with 2 requests open, and no new line in the log")
     await asyncio.sleep(0.05)
     assert sorted(closed) == [0, 1]
 
@@ -534,16 +536,55 @@ async def test_slow_flush_is_no_silence(server):
     assert (await run_phase(server.target(silence_s=0.2), PROMPTS, phase, 1)).requests == 1
 
 
-async def test_endless_phase_is_a_hang(server):
-    async def script(stream):
-        for n in range(1, 1000):
-            await stream.write(record(n))
-            await asyncio.sleep(0.01)
+async def slow(stream):
+    for n in range(1, stream.tokens):
+        await stream.write(record(n))
+        await asyncio.sleep(0.05)
+    await stream.write(record(stream.tokens, finish="length") + DONE)
 
-    server.script = script
-    failed = await failure(server, Phase(concurrency=1, requests=1, output_tokens=2000), phase_timeout_s=0.3)
+
+async def test_slow_phase_goes_on_as_long_as_tokens_come(server):
+    """Ten times as long as the window of a crawl, and as the longest silence."""
+    server.script = slow
+    phase = Phase(concurrency=1, requests=1, output_tokens=40)
+    result = await run_phase(server.target(silence_s=0.2, crawl_s=0.2, crawl_arrivals=2), PROMPTS, phase, 1)
+    assert result.output_tokens == 40
+
+
+async def test_crawling_phase_is_a_hang_and_says_what_was_waited_for(server):
+    server.script = slow
+    phase = Phase(concurrency=1, requests=1, output_tokens=400)
+    failed = await failure(server, phase, crawl_s=0.3, crawl_arrivals=60)
     assert failed.reason is Reason.SERVER_HANG_LOAD
-    assert "longer than 0.3 s" in failed.evidence.root_line
+    assert "waited for tokens: " in failed.evidence.root_line
+    assert "in 0.3 s with 1 requests open, but at least 60 must" in failed.evidence.root_line
+
+
+async def test_silence_is_believed_for_longer_while_the_log_grows(server):
+    async def script(stream):
+        await stream.write(record(1))
+        await asyncio.sleep(0.5)  # prefills chunk by chunk
+        await stream.write(record(2, finish="length") + DONE)
+
+    server.script, log = script, itertools.count(1)
+    phase = Phase(concurrency=1, requests=1, output_tokens=2)
+    target = server.target(silence_s=0.2, log_bytes=lambda: next(log))
+    assert (await run_phase(target, PROMPTS, phase, 1)).requests == 1
+
+
+async def test_log_that_goes_on_for_ever_without_a_token_is_a_hang(server):
+    server.script, log = (lambda stream: stream.closed()), itertools.count(1)
+    failed = await failure(server, silence_s=0.1, log_bytes=lambda: next(log))
+    assert failed.reason is Reason.SERVER_HANG_LOAD
+    assert failed.evidence.root_line.endswith("though the log goes on")
+
+
+async def test_flush_that_is_never_answered_is_a_hang(server, monkeypatch):
+    monkeypatch.setattr("search.load.client._FLUSH_ANSWER_S", 0.2)
+    server.script, server.flush_takes_s = steady, 30.0
+    failed = await failure(server)
+    assert (failed.reason, failed.evidence.phase) == (Reason.SERVER_HANG_LOAD, "c=1")
+    assert "an answer to /flush_cache" in failed.evidence.root_line
 
 
 @pytest.mark.parametrize(
