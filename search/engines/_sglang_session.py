@@ -28,6 +28,7 @@ from search.stats.losslessness import write_answers
 _log = logging.getLogger(__name__)
 
 _ABORT_POLL_S = 0.2
+_OUT_OF_MEMORY = frozenset({Reason.OOM_WEIGHTS, Reason.OOM_KV, Reason.OOM_GRAPH, Reason.OOM_RUNTIME})
 DEATH_GRACE_S = 2.0
 """How long a broken stream may precede the exit of the process that broke it."""
 
@@ -46,6 +47,14 @@ class RunPhase(Protocol):
     ) -> Awaitable[PhaseResult]:
         """Measure one repeat of a phase."""
         ...
+
+
+def excused(server: Supervisor, reason: Reason, evidence: Evidence) -> tuple[Reason, Evidence]:
+    """The cause, or HOST_BUSY where a server ran out of the memory that somebody else took since it was started."""
+    if reason not in _OUT_OF_MEMORY or not (newcomers := server.newcomers()):
+        return reason, evidence
+    line = f"others came to the GPUs of this launch: {newcomers}; the server then said: {evidence.root_line}"
+    return Reason.HOST_BUSY, dataclasses.replace(evidence, root_line=line)
 
 
 class SglangSession(SelfClosing):
@@ -191,7 +200,7 @@ class SglangSession(SelfClosing):
         log = self._server.log_path
         if self._server.guardian_lost:
             return Reason.WORKER_LOST, Evidence("the guardian died before its server", label, code, str(log))
-        return classify(log, exit_code=code, phase=label, dialect=self._dialect)
+        return excused(self._server, *classify(log, exit_code=code, phase=label, dialect=self._dialect))
 
     def _notes(self, result: PhaseResult, log: DecodeLog) -> Iterator[Note]:
         limit = self._effective.max_running_requests

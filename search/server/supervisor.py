@@ -17,9 +17,11 @@ from enum import StrEnum
 from pathlib import Path
 
 from search.contracts import StopReport
+from search.host.nvml import GpuUser
 from search.server.command import ServerCommand
 from search.server.guardian import Process
 from search.server.ports import PortBlock
+from search.server.strangers import MUCH_MEMORY, names_are_ours, stranger_on_port, strangers_on_gpus
 from search.server.system import GuardianLink, Heart, Os
 
 
@@ -113,6 +115,7 @@ class Supervisor:
         self._guardian_lost = False
         self._leftovers: list[str] = []
         self._gpu_baseline: dict[str, int] | None = None
+        self._gpu_users: frozenset[int] = frozenset()
         self._report: StopReport | None = None
         self._turn = threading.RLock()
 
@@ -135,6 +138,7 @@ class Supervisor:
         """Start the guardian, which starts the launcher. Returns at once."""
         self._enter(State.STARTING)
         self._gpu_baseline = self._gpu_memory()
+        self._gpu_users = frozenset(user.pid for user in self._users())
         self._link = self._os.start_guardian(
             {
                 "argv": list(command.argv),
@@ -211,6 +215,16 @@ class Supervisor:
         """Whether a process of this launch listens on the HTTP port."""
         return bool(self._os.listeners(self.processes(), self.ports.http))
 
+    def stranger_on_port(self) -> str:
+        """Who else holds the HTTP port, for people; empty when a launch of ours does, nobody does, or it cannot be told."""
+        return stranger_on_port(self._os, self.ports.http, self._tag, launches=False)
+
+    def newcomers(self) -> str:
+        """Who took much of the GPUs' memory since the start and is not of this launch, for people; empty if nobody."""
+        if not self._uuids or not names_are_ours():
+            return ""
+        return strangers_on_gpus(self._os, self._uuids, self._tag, known=self._gpu_users, least=MUCH_MEMORY)
+
     def kill(self) -> StopReport:
         """Stop without grace: for servers that did not become ready."""
         return self.stop(grace_s=0.0)
@@ -262,17 +276,35 @@ class Supervisor:
         return not survivors
 
     def _prove(self) -> tuple[list[str], list[str]]:
-        """What is still there, and what could not be checked; one line each."""
+        """What is still there, and what is others' or could not be checked; one line each."""
         wrong = [f"process {p.pid} ({p.name}, state {p.state}) survived SIGKILL" for p in self._os.tagged(self._tag)]
+        rest: list[str] = []
         self._wait(lambda: not self._held_ports(), self._patience.port_s)
-        wrong += [f"port {port} is still held" for port in self._held_ports()]
+        for port in self._held_ports():
+            if stranger := stranger_on_port(self._os, port, self._tag):
+                rest.append(f"port {port} was taken by {stranger}")
+            else:
+                wrong.append(f"port {port} is still held")
         if not self._uuids:
-            return wrong, []
+            return wrong, rest
         if self._gpu_baseline is None:
-            return wrong, ["GPU memory was not checked: NVML cannot be asked on this host"]
+            return wrong, [*rest, "GPU memory was not checked: NVML cannot be asked on this host"]
         if not self._wait(lambda: not self._gpu_excess(), self._patience.gpu_s):
-            wrong += self._gpu_excess()
-        return wrong, []
+            excess, strangers = self._gpu_excess(), self._others()
+            if strangers:
+                rest += [f"{line}, which others hold: {strangers}" for line in excess]
+            else:
+                wrong += excess
+        return wrong, rest
+
+    def _others(self) -> str:
+        """Who else came to the GPUs, where no process of this launch is left; empty if that explains nothing."""
+        if any(self._os.tag_of(user.pid) in (self._tag, None) for user in self._users()):
+            return ""
+        return strangers_on_gpus(self._os, self._uuids, self._tag, known=self._gpu_users)
+
+    def _users(self) -> tuple[GpuUser, ...]:
+        return (self._os.gpu_users(self._uuids) or ()) if self._uuids else ()
 
     def _held_ports(self) -> list[int]:
         return [port for port in self.ports.all if not self._os.port_is_free(port)]
