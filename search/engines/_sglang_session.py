@@ -190,7 +190,9 @@ class SglangSession(SelfClosing):
         while (death := self._death(label)) is None and self._os.monotonic() < end:
             self._os.sleep(0.05)
         if death is not None:
-            return LoadFailed(*self._cause(label, death.exit_code))
+            reason, evidence = self._cause(label, death.exit_code)
+            asked, ended = failure.evidence.requested, failure.evidence.completed
+            return LoadFailed(reason, dataclasses.replace(evidence, requested=asked, completed=ended))
         evidence = dataclasses.replace(failure.evidence, log_path=str(self._server.log_path))
         if failure.reason is Reason.SERVER_HANG_LOAD:
             evidence = dataclasses.replace(evidence, root_line=f"{evidence.root_line}; {self._dump()}")

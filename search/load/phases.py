@@ -87,7 +87,7 @@ async def run_phase(
                 for watch in watches:
                     watch.cancel()
         except BaseExceptionGroup as errors:
-            raise _root(errors) from errors
+            raise _counted(_root(errors), phase, loop) from errors
         finally:
             if requests_log is not None and loop.traces:
                 _write_log(requests_log, loop.traces, phase, repeat)
@@ -110,7 +110,7 @@ async def run_phase(
         prompts_sha256=prompts_sha256(measured[: len(prompts)]),
         notes=tuple(_notes(warm=warm, late=lateness.is_near_limit)),
     )
-    return replace(result, notes=tuple(dict.fromkeys(result.notes)))
+    return replace(result, requested=phase.requests, notes=tuple(dict.fromkeys(result.notes)))
 
 
 def _notes(*, warm: bool, late: bool) -> Iterator[Note]:
@@ -193,6 +193,14 @@ def _root(errors: BaseExceptionGroup) -> BaseException:
     """The first failure of a group of tasks; the others were cancelled because of it."""
     first = errors.exceptions[0]
     return _root(first) if isinstance(first, BaseExceptionGroup) else first
+
+
+def _counted(error: BaseException, phase: Phase, loop: ClosedLoop) -> BaseException:
+    """The failure with how many requests the phase was to measure, and how many had ended."""
+    if not isinstance(error, LoadFailed):
+        return error
+    evidence = replace(error.evidence, requested=phase.requests, completed=len(loop.traces))
+    return LoadFailed(error.reason, evidence, error.spent_s, error.leftovers)
 
 
 def _write_log(path: Path, traces: Sequence[Trace], phase: Phase, repeat: int) -> None:
