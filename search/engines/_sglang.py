@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import logging
 import os
@@ -14,7 +15,8 @@ from search.config import SpecConfig
 from search.contracts import Clock, EffectiveSettings, LaunchPaths, RealClock, Slot
 from search.deployment import Deployment
 from search.dialects import Dialect
-from search.engines._sglang_session import DEATH_GRACE_S, RunPhase, SglangSession, excused
+from search.engines._sglang_session import DEATH_GRACE_S, NOT_VERIFIED, RunPhase, SglangSession, excused
+from search.engines._verified import untold
 from search.errors import LaunchFailed
 from search.load.target import Limits, Prompt
 from search.outcomes import Evidence, Reason
@@ -199,7 +201,12 @@ class SglangEngine:
             reason, line = _not_ours(server, wrong)
             raise LaunchFailed(reason, Evidence(line, "read-back", None, str(paths.server_log)))
         paths.server_info.write_text(json.dumps(mask_tree(info), indent=1, sort_keys=True) + "\n")
-        return self._dialect.effective(info, config)
+        effective = self._dialect.effective(info, config)
+        if missing := untold(info, config):
+            _log.warning("the server does not tell %s: what runs is not verified", ", ".join(missing))
+            details = (*effective.details, (NOT_VERIFIED, ", ".join(missing)))
+            effective = dataclasses.replace(effective, details=tuple(sorted(details)))
+        return effective
 
     def _exit_code_soon(self, server: Supervisor) -> int | None:
         """A refused connection precedes the exit of the process that refused it by a moment."""

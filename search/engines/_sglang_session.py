@@ -29,6 +29,9 @@ _log = logging.getLogger(__name__)
 
 _ABORT_POLL_S = 0.2
 _OUT_OF_MEMORY = frozenset({Reason.OOM_WEIGHTS, Reason.OOM_KV, Reason.OOM_GRAPH, Reason.OOM_RUNTIME})
+NOT_VERIFIED = "not_verified"
+"""Detail of the effective settings that names what the server did not tell of its config."""
+
 DEATH_GRACE_S = 2.0
 """How long a broken stream may precede the exit of the process that broke it."""
 
@@ -214,6 +217,8 @@ class SglangSession(SelfClosing):
             yield Note.GRAPH_MISS
         if throttled(result.gpu):
             yield Note.THROTTLED
+        if NOT_VERIFIED in dict(self._effective.details):
+            yield Note.NOT_VERIFIED
 
     @property
     def _ranks(self) -> int:

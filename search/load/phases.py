@@ -14,6 +14,7 @@ from search.errors import LoadFailed, UsageError
 from search.load.client import Client, Pulse, connections
 from search.load.closed_loop import ClosedLoop, ramp_prompts
 from search.load.event_loop import loop_factory
+from search.load.garbage import refuse_garbage
 from search.load.limits import SPARE_CONNECTIONS, Lateness, limited, reserve_files
 from search.load.prompts import prompts_sha256
 from search.load.summary import summarise
@@ -97,6 +98,7 @@ async def run_phase(
             f"{phase.concurrency + SPARE_CONNECTIONS}: their times are the client's, not the server's",
             phase.concurrency,
         )
+    refuse_garbage(loop.traces, phase)
     begun = min(trace.started for trace in loop.traces)
     result = summarise(
         loop.traces,

@@ -201,9 +201,11 @@ class _Scan:
         """What the files of a traceback tell of an exception that no phrase knows."""
         if self._chain.in_draft and self._chain.in_loader and _MISFIT.search(text):
             return Reason.DRAFT_MISMATCH
-        # Until the server prints its arguments its own process does nothing but read and resolve them.
-        of_the_arguments = self._chain.in_arguments or not self._chain.fatal
-        if self.stage == "arguments" and of_the_arguments and _ARGUMENT_ERRORS.match(text):
+        # Until the server prints its arguments its own process does nothing but read and resolve them. Later a rank
+        # may ask that code again, such as for the backend of a draft; under load nothing is resolved any more.
+        early = self.stage == "arguments" and not self._chain.fatal
+        of_the_arguments = early or (self._chain.in_arguments and self.stage != SERVING)
+        if of_the_arguments and _ARGUMENT_ERRORS.match(text):
             return Reason.ARG_INVALID_COMBO
         return None
 

@@ -377,6 +377,21 @@ def test_stale_server_on_the_port_is_not_measured(launches, tmp_path, monkeypatc
         assert old.measure(PHASE, 0).requests == 2
 
 
+@pytest.mark.parametrize(
+    ("told", "noted"), [(("speculative_algorithm", "speculative_num_draft_tokens"), False), ((), True)]
+)
+def test_config_that_the_server_does_not_tell_is_not_verified(launches, tmp_path, monkeypatch, told, noted):
+    asked = {"speculative_algorithm": "STANDALONE", "speculative_num_draft_tokens": 3}
+    monkeypatch.setattr(
+        "search.engines._sglang.read_server_info",
+        lambda url: {"version": "0.5.11", **{name: asked[name] for name in told}},
+    )
+    with launch(launches(), tmp_path) as session:
+        result = session.measure(replace(PHASE, output_tokens=64), 0)
+    assert (Note.NOT_VERIFIED in result.notes) is noted
+    assert ("not_verified" in dict(session.effective.details)) is noted
+
+
 STRANGER = """
 import http.server, json, sys
 class Stranger(http.server.BaseHTTPRequestHandler):
