@@ -41,6 +41,9 @@ START_S = 60.0
 EXIT_S = 5.0
 """How long a killed actor may take to be gone."""
 
+QUIET_S = 1.0
+"""For how long nothing of a dead actor's servers may have shown up before the sweep ends."""
+
 POLL_S = 2.0
 """How often a call looks whether Ray lives: without its GCS, Ray ends this very process after 60 s."""
 
@@ -316,7 +319,12 @@ class RayExecutor(SelfClosing):
         end = time.monotonic() + EXIT_S
         while (process := process_table({pid}).get(pid)) and process.alive and time.monotonic() < end:
             time.sleep(0.05)
-        reap_orphans(grace_s=0.0)
+        quiet_since, end = time.monotonic(), time.monotonic() + EXIT_S
+        while (now := time.monotonic()) < min(end, quiet_since + QUIET_S):
+            # A process that was forking while its parent was killed shows up a moment later, under another pid.
+            if reap_orphans(grace_s=0.0)[0]:
+                quiet_since = now
+            time.sleep(0.05)
 
     def _beat(self) -> None:
         pulses: dict[int, _Pulse] = {}

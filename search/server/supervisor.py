@@ -17,11 +17,11 @@ from enum import StrEnum
 from pathlib import Path
 
 from search.contracts import StopReport
-from search.host.nvml import GpuUser
 from search.server.command import ServerCommand
+from search.server.gpu_account import GpuAccount
 from search.server.guardian import Process
 from search.server.ports import PortBlock
-from search.server.strangers import MUCH_MEMORY, names_are_ours, stranger_on_port, strangers_on_gpus
+from search.server.strangers import stranger_on_port
 from search.server.system import GuardianLink, Heart, Os
 
 
@@ -44,9 +44,6 @@ ALLOWED = {
     State.STOPPING: {State.STOPPED},
     State.STOPPED: set(),
 }
-
-GPU_TOLERANCE = 64 * 2**20
-"""Bytes above the baseline that still count as "back": the driver's own bookkeeping moves a little."""
 
 _POLL_S = 0.05
 _KILLED = -9
@@ -103,7 +100,7 @@ class Supervisor:
         self.log_path = log_path
         self._os = system
         self._tag = tag
-        self._uuids = gpu_uuids
+        self._gpus = GpuAccount(system, gpu_uuids, tag)
         self._patience = patience or Patience()
         self._state = State.PLANNED
         self._link: GuardianLink | None = None
@@ -114,8 +111,6 @@ class Supervisor:
         self._guardian_done = False
         self._guardian_lost = False
         self._leftovers: list[str] = []
-        self._gpu_baseline: dict[str, int] | None = None
-        self._gpu_users: frozenset[int] = frozenset()
         self._report: StopReport | None = None
         self._turn = threading.RLock()
 
@@ -137,8 +132,7 @@ class Supervisor:
     def start(self, command: ServerCommand) -> None:
         """Start the guardian, which starts the launcher. Returns at once."""
         self._enter(State.STARTING)
-        self._gpu_baseline = self._gpu_memory()
-        self._gpu_users = frozenset(user.pid for user in self._users())
+        self._gpus.begin()
         self._link = self._os.start_guardian(
             {
                 "argv": list(command.argv),
@@ -208,7 +202,7 @@ class Supervisor:
         return Progress(
             log_bytes=self._os.file_size(self.log_path),
             cpu_s=sum(process.cpu_s for process in self.processes()),
-            gpu_bytes=sum((self._gpu_memory() or {}).values()),
+            gpu_bytes=sum((self._gpus.used() or {}).values()),
         )
 
     def owns_port(self) -> bool:
@@ -221,9 +215,7 @@ class Supervisor:
 
     def newcomers(self) -> str:
         """Who took much of the GPUs' memory since the start and is not of this launch, for people; empty if nobody."""
-        if not self._uuids or not names_are_ours():
-            return ""
-        return strangers_on_gpus(self._os, self._uuids, self._tag, known=self._gpu_users, least=MUCH_MEMORY)
+        return self._gpus.newcomers()
 
     def kill(self) -> StopReport:
         """Stop without grace: for servers that did not become ready."""
@@ -270,7 +262,8 @@ class Supervisor:
         return self._guardian_done or link.ended or bool(self._leftovers)
 
     def _sweep(self) -> bool:
-        survivors = self._os.tagged(self._tag)
+        # Twice: who forks while the table is read is in it neither as the parent, which ended, nor as the child.
+        survivors = self._os.tagged(self._tag) or self._os.tagged(self._tag)
         for process in survivors:
             self._os.kill(process.pid)
         return not survivors
@@ -285,43 +278,20 @@ class Supervisor:
                 rest.append(f"port {port} was taken by {stranger}")
             else:
                 wrong.append(f"port {port} is still held")
-        if not self._uuids:
+        if not self._gpus.uuids:
             return wrong, rest
-        if self._gpu_baseline is None:
+        if not self._gpus.is_known:
             return wrong, [*rest, "GPU memory was not checked: NVML cannot be asked on this host"]
-        if not self._wait(lambda: not self._gpu_excess(), self._patience.gpu_s):
-            excess, strangers = self._gpu_excess(), self._others()
+        if not self._wait(lambda: not self._gpus.excess(), self._patience.gpu_s):
+            excess, strangers = self._gpus.excess(), self._gpus.others()
             if strangers:
                 rest += [f"{line}, which others hold: {strangers}" for line in excess]
             else:
                 wrong += excess
         return wrong, rest
 
-    def _others(self) -> str:
-        """Who else came to the GPUs, where no process of this launch is left; empty if that explains nothing."""
-        if any(self._os.tag_of(user.pid) in (self._tag, None) for user in self._users()):
-            return ""
-        return strangers_on_gpus(self._os, self._uuids, self._tag, known=self._gpu_users)
-
-    def _users(self) -> tuple[GpuUser, ...]:
-        return (self._os.gpu_users(self._uuids) or ()) if self._uuids else ()
-
     def _held_ports(self) -> list[int]:
         return [port for port in self.ports.all if not self._os.port_is_free(port)]
-
-    def _gpu_excess(self) -> list[str]:
-        before, now = self._gpu_baseline or {}, self._gpu_memory()
-        if now is None:
-            return ["GPU memory can no longer be read through NVML"]
-        return [
-            f"{uuid} holds {(used - before[uuid]) / 2**20:.0f} MiB more than before the launch"
-            for uuid, used in now.items()
-            if used > before[uuid] + GPU_TOLERANCE
-        ]
-
-    def _gpu_memory(self) -> dict[str, int] | None:
-        used = self._os.gpu_memory(self._uuids) if self._uuids else None
-        return None if used is None else dict(used)
 
     def _beat(self) -> None:
         if self._link is not None:

@@ -443,7 +443,7 @@ class CrowdedOs(GpuOs):
 def test_memory_that_a_newcomer_took_excuses_a_server_that_ran_out_of_it(
     launches, tmp_path, monkeypatch, fault, reason
 ):
-    monkeypatch.setattr("search.server.supervisor.names_are_ours", lambda: True)
+    monkeypatch.setattr("search.server.gpu_account.names_are_ours", lambda: True)
     engine = launches(fault, system=CrowdedOs(), locks=tmp_path / "locks")
     with pytest.raises(LaunchFailed) as caught:
         on_gpu(engine, tmp_path)

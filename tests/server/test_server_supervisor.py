@@ -186,12 +186,12 @@ def test_gpu_memory_of_a_stranger_who_was_there_before_explains_nothing():
     ],
 )
 def test_newcomer_with_much_memory_is_named(monkeypatch, tags, memory, told):
-    monkeypatch.setattr("search.server.supervisor.names_are_ours", lambda: True)
+    monkeypatch.setattr("search.server.gpu_account.names_are_ours", lambda: True)
     assert on_a_gpu_taken_meanwhile(tags, memory=memory).newcomers().startswith("pid 77") is told
 
 
 def test_newcomer_is_not_believed_where_pids_may_be_the_hosts(monkeypatch):
-    monkeypatch.setattr("search.server.supervisor.names_are_ours", lambda: False)
+    monkeypatch.setattr("search.server.gpu_account.names_are_ours", lambda: False)
     assert on_a_gpu_taken_meanwhile({77: ""}).newcomers() == ""
 
 
