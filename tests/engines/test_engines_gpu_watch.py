@@ -1,6 +1,8 @@
 """Clocks and throttling beside a phase, on a scripted NVML."""
 
 import threading
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
@@ -127,19 +129,9 @@ def test_driver_that_hangs_costs_samples_and_not_the_phase(monkeypatch):
     monkeypatch.setattr("search.server.gpu_watch._JOIN_S", 0.1)
     hangs = threading.Event()
 
-    class Hangs:
-        NVMLError = RuntimeError
-
-        def nvmlInit(self):
-            hangs.wait()
-
-        def nvmlShutdown(self):
-            pass
-
-        def nvmlDeviceGetHandleByUUID(self, uuid):
-            raise RuntimeError
-
-    with GpuWatch(("GPU-1",), every_s=0.01, nvml=Hangs()) as watch:
+    hanging = SimpleNamespace(NVMLError=RuntimeError, nvmlInit=hangs.wait, nvmlShutdown=lambda: None)
+    hanging.nvmlDeviceGetHandleByUUID = Mock(side_effect=RuntimeError)
+    with GpuWatch(("GPU-1",), every_s=0.01, nvml=hanging) as watch:
         pass
     assert watch.state is None
     hangs.set()
