@@ -102,6 +102,14 @@ def test_lost_guardian_counts_as_a_killed_server_and_leftovers_are_swept_by_tag(
     assert 900 in fake.killed
 
 
+def test_process_that_was_forked_while_the_table_was_read_is_found_by_the_second_look():
+    fake, late = FakeOs(), Process(900, 1, 900, "S", 0.0, "python")
+    looks = iter([[], [late]])
+    fake.tagged = lambda tag: next(looks, [])
+    assert started(fake).stop().clean
+    assert 900 in fake.killed
+
+
 def test_guardian_that_does_not_answer_is_killed_after_its_deadline():
     fake = FakeOs(obeys=False)
     report = started(fake).stop(grace_s=5.0)
