@@ -201,6 +201,7 @@ class PhaseResult:
 
     Attributes:
         requests: Completed requests; all that were asked, or the phase has failed.
+        requested: Requests that the phase was to measure; None where not recorded.
         output_tokens: Sum over completed requests, from the last record of each stream.
         duration_s: From the first request sent to the last token received, warm-up excluded.
         warmup_s: Time spent on warm-up before it.
@@ -257,6 +258,7 @@ class PhaseResult:
     gpu: GpuState | None = None
     client_busy: float | None = None
     outputs: tuple[tuple[int, ...], ...] = field(default=(), compare=False, repr=False)
+    requested: int | None = None
 
     def __hash__(self) -> int:
         # Judging looks results up after every launch; hashing every prompt's time each time would be most of it.

@@ -123,6 +123,7 @@ class Note(StrEnum):
     THROTTLED = "THROTTLED"
     ENV_NO_EFFECT = "ENV_NO_EFFECT"
     UNSTABLE = "UNSTABLE"
+    NOT_VERIFIED = "NOT_VERIFIED"
     SYNTHETIC = "SYNTHETIC"
 
     @property
@@ -140,9 +141,13 @@ class Evidence:
         phase: Where it happened: `arguments`, `loading`, `graph capture`, `warm-up`, `c=100`, …
         exit_code: Of the server's launcher; negative for a signal; None while it lived.
         log_path: The log to read on in; empty when there is none.
+        requested: Requests that the phase was to measure; None outside a phase.
+        completed: Those of them that had ended by then; None outside a phase.
     """
 
     root_line: str
     phase: str = ""
     exit_code: int | None = None
     log_path: str = ""
+    requested: int | None = None
+    completed: int | None = None

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from search.cluster._reachable import check_address, check_temporary_folder
 from search.errors import HostUnfit
 
 CHANGED_BY_RAY = ("OMP_NUM_THREADS", "PYTHONBREAKPOINT")
@@ -30,7 +31,15 @@ _VITAL = frozenset({"gcs_server", "raylet"})
 
 
 def connect(address: str | None, *, with_gpus: bool) -> Any:
-    """Ray, initialised: a running cluster, or a local one on loopback without dashboard."""
+    """Ray, initialised: a running cluster, or a local one on loopback without dashboard.
+
+    Raises:
+        HostUnfit: The cluster cannot be reached, or a local one has no room or did not start.
+    """
+    if address is None:
+        check_temporary_folder()
+    else:
+        check_address(address)
     # All of these are read when Ray is first imported.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # An actor that asks for no GPU keeps the variable it inherited, as Ray will do by default.
@@ -55,8 +64,23 @@ def connect(address: str | None, *, with_gpus: bool) -> Any:
         if not with_gpus:
             options["num_gpus"] = 0  # else Ray looks for them itself
     with _signals_kept():
-        ray.init(address=address or "local", namespace="search", **options)
+        try:
+            ray.init(address=address or "local", namespace="search", **options)
+        except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+            raise HostUnfit((_not_started(address, error),)) from error
     return ray
+
+
+def _not_started(address: str | None, error: Exception) -> str:
+    said = " ".join(str(error).split()) or type(error).__name__
+    if address is None:
+        return (
+            f"A local Ray did not start: {said[:400]}. Its logs are below `RAY_TMPDIR`, else /tmp, in "
+            "ray/session_latest/logs; `--executor inline` does without Ray."
+        )
+    return (
+        f"The Ray cluster at {address} did not take this program in: {said[:400]}. A node of it must run on this host."
+    )
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import os
 import signal
 import socket
@@ -40,13 +41,24 @@ START_S = 60.0
 EXIT_S = 5.0
 """How long a killed actor may take to be gone."""
 
+QUIET_S = 1.0
+"""For how long nothing of a dead actor's servers may have shown up before the sweep ends."""
+
 POLL_S = 2.0
 """How often a call looks whether Ray lives: without its GCS, Ray ends this very process after 60 s."""
 
 MAX_REVIVALS = 1
 """A local Ray that dies a second time has a reason that starting it again does not take away."""
 
+ANSWER_S = {"is_clean": 60.0, "close": 300.0, "collect": 300.0}
+"""How long an actor may take over what has no limit of its own there: a stop has at most two minutes, NVML none at
+all. A launch and a phase end by their own limits."""
+
 _log = logging.getLogger(__name__)
+
+
+class _Overdue(Exception):
+    """An actor lives and does not answer; the text says what was waited for."""
 
 
 class _Pulse(NamedTuple):
@@ -148,8 +160,8 @@ class RayExecutor(SelfClosing):
         """Call the holder of a slot and wait; its own errors come back as they were raised.
 
         Raises:
-            LaunchFailed: WORKER_LOST when the actor or its node died, or no node has room for a
-                fresh one; RAY_INFRA when Ray itself died, and was started again.
+            LaunchFailed: WORKER_LOST when the actor or its node died, it did not answer within
+                `ANSWER_S`, or no node has room for a fresh one; RAY_INFRA when Ray itself died, and was started again.
             BreakerOpen: Ray died again, or is not ours to start.
         """
         lives = self._gate.lives
@@ -157,7 +169,12 @@ class RayExecutor(SelfClosing):
             with self._gate.entered():
                 if index not in self._actors:
                     self._restart(index)
-                return self._awaited(getattr(self._actors[index], method).remote(*args))
+                return self._awaited(getattr(self._actors[index], method).remote(*args), method)
+        except _Overdue as overdue:
+            self._end(index, self._actors.pop(index))
+            self._sweep_after(index)
+            line = f"The Ray actor that held slot {index} was killed: {overdue}"
+            raise LaunchFailed(Reason.WORKER_LOST, Evidence(line, phase=method)) from overdue
         except self._ray.exceptions.RayTaskError as error:
             raise self._told(index, method, error) from None
         except (self._ray.exceptions.RayError, ConnectionError) as error:
@@ -180,10 +197,13 @@ class RayExecutor(SelfClosing):
             if actor := self._actors.get(index):
                 getattr(actor, method).remote()
 
-    def _awaited(self, reference: Any) -> Any:
+    def _awaited(self, reference: Any, method: str) -> Any:
+        began, limit_s = time.monotonic(), ANSWER_S.get(method, math.inf)
         while not self._ray.wait([reference], timeout=POLL_S)[0]:
             if not is_up(self._ray, local=self._address is None):
                 raise ConnectionError("one of its own processes died.")
+            if time.monotonic() - began > limit_s:
+                raise _Overdue(f"waited {limit_s:g} s for its answer to `{method}`")
         return self._ray.get(reference)
 
     def _told(self, index: int, method: str, error: Any) -> BaseException:
@@ -299,7 +319,12 @@ class RayExecutor(SelfClosing):
         end = time.monotonic() + EXIT_S
         while (process := process_table({pid}).get(pid)) and process.alive and time.monotonic() < end:
             time.sleep(0.05)
-        reap_orphans(grace_s=0.0)
+        quiet_since, end = time.monotonic(), time.monotonic() + EXIT_S
+        while (now := time.monotonic()) < min(end, quiet_since + QUIET_S):
+            # A process that was forking while its parent was killed shows up a moment later, under another pid.
+            if reap_orphans(grace_s=0.0)[0]:
+                quiet_since = now
+            time.sleep(0.05)
 
     def _beat(self) -> None:
         pulses: dict[int, _Pulse] = {}
@@ -322,12 +347,16 @@ class RayExecutor(SelfClosing):
             return _Pulse(actor, actor.beat.remote(), now)
         if now - last.sent > self._lease_s:
             _log.warning("the actor that holds slot %d has been silent for %g s and is killed", index, self._lease_s)
-            host, pid = self._processes[index]
-            if host == socket.gethostname():
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)  # Ray's own kill asks the process, which cannot answer
-            self._ray.kill(actor)
+            self._end(index, actor)
         return last
+
+    def _end(self, index: int, actor: Any) -> None:
+        """Kill an actor that does not answer: Ray's own kill asks the process."""
+        host, pid = self._processes[index]
+        if host == socket.gethostname():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self._ray.kill(actor)
 
 
 def _with_control_group(ray: Any) -> type[GpuHolder]:
@@ -351,10 +380,6 @@ def _first_line(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     cause = next((line for line in lines if "because" in line), lines[0] if lines else type(error).__name__)
     return cause.partition(" Worker exit type:")[0]
-
-
-_WORKER_GONE = (Reason.WORKER_LOST, Reason.RAY_INFRA)
-_log = logging.getLogger(__name__)
 
 
 class RayEngine:
@@ -415,7 +440,8 @@ class RaySession(SelfClosing):
         try:
             return self._executor.call(self._index, "measure", phase, repeat)  # type: ignore[no-any-return]
         except LaunchFailed as error:
-            self._lost = error if error.reason in _WORKER_GONE else None
+            # Not told from the reason: a living actor says WORKER_LOST of its server's guardian, and has to stop the rest.
+            self._lost = None if self._executor.holds(self._index) else error
             raise
         except SearchError:
             raise
@@ -427,8 +453,8 @@ class RaySession(SelfClosing):
         """See `Session`.
 
         Raises:
-            LaunchFailed: The worker is gone, and a fresh one could prove nothing: the guardian stops
-                the server, and whoever lends the GPUs next waits for that.
+            LaunchFailed: The actor that held the session is gone, and a fresh one could prove nothing: the
+                guardian stops the server, and whoever lends the GPUs next waits for that.
         """
         if self._lost is not None:
             raise self._lost

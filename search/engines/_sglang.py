@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import logging
 import os
@@ -14,7 +15,8 @@ from search.config import SpecConfig
 from search.contracts import Clock, EffectiveSettings, LaunchPaths, RealClock, Slot
 from search.deployment import Deployment
 from search.dialects import Dialect
-from search.engines._sglang_session import DEATH_GRACE_S, RunPhase, SglangSession
+from search.engines._sglang_session import DEATH_GRACE_S, NOT_VERIFIED, RunPhase, SglangSession, excused
+from search.engines._verified import untold
 from search.errors import LaunchFailed
 from search.load.target import Limits, Prompt
 from search.outcomes import Evidence, Reason
@@ -196,9 +198,15 @@ class SglangEngine:
             line = f"the server generated a token but does not say what it runs: {error}"
             raise LaunchFailed(Reason.TOOL_ERROR, Evidence(line, "read-back", None, str(paths.server_log))) from error
         if wrong := _of_another_launch(info, server.ports):
-            raise LaunchFailed(Reason.STALE_SERVER, Evidence(wrong, "read-back", None, str(paths.server_log)))
+            reason, line = _not_ours(server, wrong)
+            raise LaunchFailed(reason, Evidence(line, "read-back", None, str(paths.server_log)))
         paths.server_info.write_text(json.dumps(mask_tree(info), indent=1, sort_keys=True) + "\n")
-        return self._dialect.effective(info, config)
+        effective = self._dialect.effective(info, config)
+        if missing := untold(info, config):
+            _log.warning("the server does not tell %s: what runs is not verified", ", ".join(missing))
+            details = (*effective.details, (NOT_VERIFIED, ", ".join(missing)))
+            effective = dataclasses.replace(effective, details=tuple(sorted(details)))
+        return effective
 
     def _exit_code_soon(self, server: Supervisor) -> int | None:
         """A refused connection precedes the exit of the process that refused it by a moment."""
@@ -213,15 +221,27 @@ class SglangEngine:
         stacks = ""
         if failure.kind in (Unready.STALLED, Unready.SILENT, Unready.CEILING):
             stacks = self._dump(server, paths)
+        stale = _not_ours(server, failure.detail)
         server.kill()
-        reason, evidence = self._why(paths, failure, code, lost=lost, start_error=start_error, stacks=stacks)
+        reason, evidence = self._why(
+            paths, failure, code, lost=lost, start_error=start_error, stacks=stacks, stale=stale
+        )
+        reason, evidence = excused(server, reason, evidence)
         return _stopped(server, reason, evidence)
 
     def _dump(self, server: Supervisor, paths: LaunchPaths) -> str:
         return dump_stacks(server.processes(), paths.stacks, py_spy=find_py_spy(self._deployment.python))
 
     def _why(
-        self, paths: LaunchPaths, failure: NotReady, code: int | None, *, lost: bool, start_error: str, stacks: str
+        self,
+        paths: LaunchPaths,
+        failure: NotReady,
+        code: int | None,
+        *,
+        lost: bool,
+        start_error: str,
+        stacks: str,
+        stale: tuple[Reason, str],
     ) -> tuple[Reason, Evidence]:
         log = paths.server_log
         if lost:
@@ -232,13 +252,20 @@ class SglangEngine:
             case Unready.EXITED:
                 return classify(log, exit_code=code, dialect=self._dialect)
             case Unready.STALE:
-                return Reason.STALE_SERVER, Evidence(failure.detail, "first token", code, str(log))
+                return stale[0], Evidence(stale[1], "first token", code, str(log))
         limit_s = self._deployment.boot_ceiling_s if failure.kind is Unready.CEILING else self._deployment.stall_s
         detail = f"{failure.kind.value} within {limit_s:g} s; {failure.detail}; {stacks}"
         reason, evidence = classify_stall(log, detail=detail, dialect=self._dialect, stacks=paths.stacks)
         if failure.kind is Unready.SILENT and reason is Reason.STARTUP_STALL:
             reason = Reason.SERVER_HANG_LOAD
         return reason, evidence
+
+
+def _not_ours(server: Supervisor, detail: str) -> tuple[Reason, str]:
+    """PORT_BUSY where a stranger took the port after it was drawn, else STALE_SERVER; and the line that says so."""
+    if stranger := server.stranger_on_port():
+        return Reason.PORT_BUSY, f"{detail}; it was taken by {stranger}"
+    return Reason.STALE_SERVER, detail
 
 
 def _stopped(server: Supervisor, reason: Reason, evidence: Evidence) -> LaunchFailed:

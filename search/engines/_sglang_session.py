@@ -28,6 +28,10 @@ from search.stats.losslessness import write_answers
 _log = logging.getLogger(__name__)
 
 _ABORT_POLL_S = 0.2
+_OUT_OF_MEMORY = frozenset({Reason.OOM_WEIGHTS, Reason.OOM_KV, Reason.OOM_GRAPH, Reason.OOM_RUNTIME})
+NOT_VERIFIED = "not_verified"
+"""Detail of the effective settings that names what the server did not tell of its config."""
+
 DEATH_GRACE_S = 2.0
 """How long a broken stream may precede the exit of the process that broke it."""
 
@@ -46,6 +50,14 @@ class RunPhase(Protocol):
     ) -> Awaitable[PhaseResult]:
         """Measure one repeat of a phase."""
         ...
+
+
+def excused(server: Supervisor, reason: Reason, evidence: Evidence) -> tuple[Reason, Evidence]:
+    """The cause, or HOST_BUSY where a server ran out of the memory that somebody else took since it was started."""
+    if reason not in _OUT_OF_MEMORY or not (newcomers := server.newcomers()):
+        return reason, evidence
+    line = f"others came to the GPUs of this launch: {newcomers}; the server then said: {evidence.root_line}"
+    return Reason.HOST_BUSY, dataclasses.replace(evidence, root_line=line)
 
 
 class SglangSession(SelfClosing):
@@ -126,7 +138,10 @@ class SglangSession(SelfClosing):
             with self._watch_gpus() as gpus, asyncio.Runner(loop_factory=loop_factory()) as runner:
                 result = runner.run(self._abortable(phase, repeat, prompts, label))
         except LoadFailed as failure:
-            raise self._explained(failure, label) from failure
+            explained = self._explained(failure, label)
+            if self._server.guardian_lost:
+                self.close()  # nobody guards what its server left, and nobody else may come to close it
+            raise explained from failure
         except UsageError:
             raise
         except BaseException:  # Ctrl-C, an abort, a bug of ours: no server may outlive it
@@ -152,6 +167,7 @@ class SglangSession(SelfClosing):
             num_steps=self._effective.config.num_steps,
             limits=self._limits,
             death=lambda: self._death(label),
+            log_bytes=lambda: self._os.file_size(self._server.log_path),
         )
         work = asyncio.ensure_future(self._run_phase(target, prompts, phase, repeat, requests_log=self._paths.requests))
         try:
@@ -177,7 +193,9 @@ class SglangSession(SelfClosing):
         while (death := self._death(label)) is None and self._os.monotonic() < end:
             self._os.sleep(0.05)
         if death is not None:
-            return LoadFailed(*self._cause(label, death.exit_code))
+            reason, evidence = self._cause(label, death.exit_code)
+            asked, ended = failure.evidence.requested, failure.evidence.completed
+            return LoadFailed(reason, dataclasses.replace(evidence, requested=asked, completed=ended))
         evidence = dataclasses.replace(failure.evidence, log_path=str(self._server.log_path))
         if failure.reason is Reason.SERVER_HANG_LOAD:
             evidence = dataclasses.replace(evidence, root_line=f"{evidence.root_line}; {self._dump()}")
@@ -187,7 +205,7 @@ class SglangSession(SelfClosing):
         log = self._server.log_path
         if self._server.guardian_lost:
             return Reason.WORKER_LOST, Evidence("the guardian died before its server", label, code, str(log))
-        return classify(log, exit_code=code, phase=label, dialect=self._dialect)
+        return excused(self._server, *classify(log, exit_code=code, phase=label, dialect=self._dialect))
 
     def _notes(self, result: PhaseResult, log: DecodeLog) -> Iterator[Note]:
         limit = self._effective.max_running_requests
@@ -199,6 +217,8 @@ class SglangSession(SelfClosing):
             yield Note.GRAPH_MISS
         if throttled(result.gpu):
             yield Note.THROTTLED
+        if NOT_VERIFIED in dict(self._effective.details):
+            yield Note.NOT_VERIFIED
 
     @property
     def _ranks(self) -> int:

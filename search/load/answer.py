@@ -12,6 +12,9 @@ from search.load.sse import DONE, count_key, find_count
 from search.load.trace import Trace
 from search.outcomes import Evidence, Reason
 
+_NOT_NOW = frozenset({429, 502, 503, 504})
+"""What a full queue, a restarting rank or something between us and the server answers (RFC 9110, section 15)."""
+
 
 class StreamLost(Exception):
     """A stream ended before its final record; the text says how. The caller finds out why."""
@@ -21,11 +24,15 @@ def refused(status: int, message: str, phase: str) -> LoadFailed:
     """A request that the server answered with an error instead of tokens.
 
     4xx means that our request does not fit this server (a prompt beyond its context, say), which
-    no other config would cure: the tool is to blame. Everything else is the server breaking.
+    no other config would cure: the tool is to blame. 429, 502, 503 and 504 say "not now" of a server that
+    lives: whether the config or the moment is the cause, one of them cannot tell, so it is UNKNOWN
+    and tried once more. Everything else is the server breaking.
     """
     line = f"HTTP {status}: {message.strip()[:500]}"
     if "out of memory" in message.lower():
         return LoadFailed(Reason.OOM_RUNTIME, Evidence(line, phase))
+    if status in _NOT_NOW:
+        return LoadFailed(Reason.UNKNOWN, Evidence(line, phase))
     reason = Reason.TOOL_ERROR if 400 <= status < 500 else Reason.SERVER_CRASH_LOAD
     return LoadFailed(reason, Evidence(line, phase))
 

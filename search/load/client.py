@@ -15,31 +15,38 @@ import aiohttp
 
 from search.errors import LoadFailed
 from search.load.answer import Answer, StreamLost, refused
+from search.load.limits import SPARE_CONNECTIONS, limited, refused_to_us
 from search.load.sse import LineTooLong, RecordSplitter
 from search.load.target import Prompt, Target
 from search.load.trace import Trace
 from search.outcomes import Evidence, Reason
 
 _CONNECT_S = 30.0
-_SPARE_CONNECTIONS = 8
 # SGLang's uvicorn closes idle connections after 5 s. Leaving them first avoids writing a
 # request into a connection that the server is just closing.
 _KEEPALIVE_S = 2.0
 _FLUSH_TRIES = 10
 _FLUSH_PAUSE_S = 0.2
+_FLUSH_ANSWER_S = 120.0
 # How long the supervisor may take to notice a death that a broken connection already tells.
 _DEATH_GRACE_S = 3.0
 _DEATH_POLL_S = 0.1
 
 
 @asynccontextmanager
-async def connections(concurrency: int) -> AsyncIterator[aiohttp.ClientSession]:
+async def connections(concurrency: int, pulse: Pulse) -> AsyncIterator[aiohttp.ClientSession]:
     """A session with room for `concurrency` streams and no time limit of its own on a stream.
 
-    Silence is judged over all streams together by the watch, not per stream: a queued request
+    A request that has to wait for a connection of ours all the same is counted in `pulse`. Silence is judged over all streams together by the watch, not per stream: a queued request
     may rightly wait. Neither proxies nor cookies nor compression stand between us and the server.
     """
-    limit = concurrency + _SPARE_CONNECTIONS
+    limit = concurrency + SPARE_CONNECTIONS
+
+    async def queued(*_: object) -> None:
+        pulse.queued += 1
+
+    trace = aiohttp.TraceConfig()
+    trace.on_connection_queued_start.append(queued)
     connector = aiohttp.TCPConnector(limit=limit, limit_per_host=limit, keepalive_timeout=_KEEPALIVE_S)
     async with aiohttp.ClientSession(
         connector=connector,
@@ -47,6 +54,7 @@ async def connections(concurrency: int) -> AsyncIterator[aiohttp.ClientSession]:
         cookie_jar=aiohttp.DummyCookieJar(),
         headers={"Accept-Encoding": "identity"},
         auto_decompress=False,
+        trace_configs=[trace],
         trust_env=False,
     ) as session:
         yield session
@@ -54,10 +62,19 @@ async def connections(concurrency: int) -> AsyncIterator[aiohttp.ClientSession]:
 
 @dataclass(slots=True)
 class Pulse:
-    """The last sign of life over all streams, and how many are open."""
+    """The signs of life over all streams.
+
+    Attributes:
+        last: When a token came last.
+        open: Streams that are open.
+        arrivals: Records that brought tokens so far.
+        queued: Requests that had to wait for a connection of the client's.
+    """
 
     last: float
     open: int = 0
+    arrivals: int = 0
+    queued: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +112,8 @@ class Client:
         try:
             return await self._follow(body, prompt, index, worker, phase)
         except (StreamLost, aiohttp.ClientError, OSError) as error:
+            if ours := refused_to_us(error):
+                raise limited(ours, self.pulse.open) from error
             line = f"request {prompt.prompt_id} was lost: {str(error) or type(error).__name__}"
             raise LoadFailed(Reason.SERVER_CRASH_LOAD, await self._cause(line, phase)) from error
         except LineTooLong as error:
@@ -109,15 +128,19 @@ class Client:
         without the route is no error: whether a cache served is read from the counters.
 
         Raises:
-            LoadFailed: The server does not answer at all.
+            LoadFailed: The server does not answer at all, or not in time.
         """
+        limit = aiohttp.ClientTimeout(total=_FLUSH_ANSWER_S, sock_connect=_CONNECT_S)
         for _ in range(_FLUSH_TRIES):
             try:
-                async with self.session.post(f"{self.target.base_url}/flush_cache") as response:
+                async with self.session.post(f"{self.target.base_url}/flush_cache", timeout=limit) as response:
                     if response.status == 200:
                         return True
                     if response.status == 404:
                         return False
+            except TimeoutError as error:
+                line = f"waited {_FLUSH_ANSWER_S:g} s for an answer to /flush_cache, with no request open"
+                raise LoadFailed(Reason.SERVER_HANG_LOAD, Evidence(line, phase)) from error
             except (aiohttp.ClientError, OSError) as error:
                 line = f"/flush_cache got no answer: {str(error) or type(error).__name__}"
                 raise LoadFailed(Reason.SERVER_CRASH_LOAD, await self._cause(line, phase)) from error
@@ -139,6 +162,7 @@ class Client:
                 for record in splitter.feed(chunk):
                     if answer.add(record, now):
                         self.pulse.last = now
+                        self.pulse.arrivals += 1
         return answer.finish(index=index, prompt_id=prompt.prompt_id, worker=worker, started=started)
 
     async def _cause(self, line: str, phase: str) -> Evidence:

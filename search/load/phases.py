@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from search.contracts import Phase, PhaseResult
@@ -13,9 +14,11 @@ from search.errors import LoadFailed, UsageError
 from search.load.client import Client, Pulse, connections
 from search.load.closed_loop import ClosedLoop, ramp_prompts
 from search.load.event_loop import loop_factory
+from search.load.garbage import refuse_garbage
+from search.load.limits import SPARE_CONNECTIONS, Lateness, limited, reserve_files
 from search.load.prompts import prompts_sha256
 from search.load.summary import summarise
-from search.load.target import Prompt, Target
+from search.load.target import LOG_STRETCH, Prompt, Target
 from search.load.trace import Trace
 from search.outcomes import Evidence, Note, Reason
 
@@ -60,32 +63,44 @@ async def run_phase(
         processor: Seconds of processor time that this thread has used.
 
     Raises:
-        LoadFailed: The server broke, hung, refused, or reported impossible numbers.
+        LoadFailed: The server broke, hung, refused, or reported impossible numbers; CLIENT_LIMITED when
+            this process may not open enough files, or was itself the bottleneck.
         UsageError: The phase cannot be measured as asked.
     """
     _check(phase, prompts)
     measured = [prompts[i % len(prompts)] for i in range(phase.requests)]
     label = f"c={phase.concurrency}"
+    reserve_files(phase.concurrency)
     started = clock()
-    async with connections(phase.concurrency) as session:
-        client = Client(session, target, clock, Pulse(started))
+    pulse, lateness = Pulse(started), Lateness()
+    async with connections(phase.concurrency, pulse) as session:
+        client = Client(session, target, clock, pulse)
         loop = ClosedLoop(client, phase, label)
         try:
             async with asyncio.TaskGroup() as group:
-                watch = group.create_task(_watch(client, started, label))
+                watches = [group.create_task(_watch(client, label))]
                 warm = await _warm_up(client, prompts, phase)
                 await client.flush_cache(label)
+                watches.append(group.create_task(lateness.watch(time.monotonic)))
                 spent = processor()
                 await loop.run(measured, ramp_prompts(prompts, phase))
                 spent = processor() - spent
-                watch.cancel()
+                for watch in watches:
+                    watch.cancel()
         except BaseExceptionGroup as errors:
-            raise _root(errors) from errors
+            raise _counted(_root(errors), phase, loop) from errors
         finally:
             if requests_log is not None and loop.traces:
                 _write_log(requests_log, loop.traces, phase, repeat)
+    if pulse.queued:
+        raise limited(
+            f"{pulse.queued} requests waited for a connection of the client, which may have "
+            f"{phase.concurrency + SPARE_CONNECTIONS}: their times are the client's, not the server's",
+            phase.concurrency,
+        )
+    refuse_garbage(loop.traces, phase)
     begun = min(trace.started for trace in loop.traces)
-    return summarise(
+    result = summarise(
         loop.traces,
         phase,
         repeat,
@@ -95,8 +110,16 @@ async def run_phase(
         warmup_s=begun - started if phase.warmup_requests or loop.ramp else 0.0,
         client_s=spent,
         prompts_sha256=prompts_sha256(measured[: len(prompts)]),
-        notes=() if warm else (Note.WARMUP_TAINTED,),
+        notes=tuple(_notes(warm=warm, late=lateness.is_near_limit)),
     )
+    return replace(result, requested=phase.requests, notes=tuple(dict.fromkeys(result.notes)))
+
+
+def _notes(*, warm: bool, late: bool) -> Iterator[Note]:
+    if not warm:
+        yield Note.WARMUP_TAINTED
+    if late:
+        yield Note.CLIENT_NEAR_LIMIT
 
 
 async def _warm_up(client: Client, prompts: Sequence[Prompt], phase: Phase) -> bool:
@@ -122,21 +145,36 @@ async def _warm_up(client: Client, prompts: Sequence[Prompt], phase: Phase) -> b
     return False
 
 
-async def _watch(client: Client, started: float, phase: str) -> None:
-    """End the phase when the server has died, gone silent, or used up its time."""
-    target = client.target
-    pause = min(_WATCH_EVERY_S, target.silence_s / 4, target.phase_timeout_s / 4)
+async def _watch(client: Client, phase: str) -> None:
+    """End the phase when the server has died, gone silent, or crawls. No length of a phase is too long by itself."""
+    target, pulse = client.target, client.pulse
+    pause = min(_WATCH_EVERY_S, target.silence_s / 4, target.crawl_s / 4)
+    log_bytes, logged_at = target.log_bytes(), client.clock()
+    crawl_from, crawl_arrivals = client.clock(), 0
     while True:
         await asyncio.sleep(pause)
         if evidence := target.death():
             raise LoadFailed(Reason.SERVER_CRASH_LOAD, evidence)
         now = client.clock()
-        if client.pulse.open and now - client.pulse.last > target.silence_s:
-            line = f"no token for {target.silence_s:g} s with {client.pulse.open} requests open"
-            raise LoadFailed(Reason.SERVER_HANG_LOAD, Evidence(line, phase))
-        if now - started > target.phase_timeout_s:
-            line = f"the phase took longer than {target.phase_timeout_s:g} s, warm-up included"
-            raise LoadFailed(Reason.SERVER_HANG_LOAD, Evidence(line, phase))
+        if (size := target.log_bytes()) != log_bytes:
+            log_bytes, logged_at = size, now
+        silent_s = now - pulse.last
+        if pulse.open and silent_s > target.silence_s:
+            line = f"waited for a token: none for {silent_s:.3g} s with {pulse.open} requests open"
+            if now - logged_at > target.silence_s:
+                raise LoadFailed(Reason.SERVER_HANG_LOAD, Evidence(f"{line}, and no new line in the log", phase))
+            if silent_s > LOG_STRETCH * target.silence_s:
+                raise LoadFailed(Reason.SERVER_HANG_LOAD, Evidence(f"{line}, though the log goes on", phase))
+        if not pulse.open:
+            crawl_from, crawl_arrivals = now, pulse.arrivals
+        elif now - crawl_from > target.crawl_s:
+            if (came := pulse.arrivals - crawl_arrivals) < target.crawl_arrivals:
+                line = (
+                    f"waited for tokens: {came} records brought some in {target.crawl_s:g} s with {pulse.open} requests "
+                    f"open, but at least {target.crawl_arrivals} must"
+                )
+                raise LoadFailed(Reason.SERVER_HANG_LOAD, Evidence(line, phase))
+            crawl_from, crawl_arrivals = now, pulse.arrivals
 
 
 def _check(phase: Phase, prompts: Sequence[Prompt]) -> None:
@@ -157,6 +195,14 @@ def _root(errors: BaseExceptionGroup) -> BaseException:
     """The first failure of a group of tasks; the others were cancelled because of it."""
     first = errors.exceptions[0]
     return _root(first) if isinstance(first, BaseExceptionGroup) else first
+
+
+def _counted(error: BaseException, phase: Phase, loop: ClosedLoop) -> BaseException:
+    """The failure with how many requests the phase was to measure, and how many had ended."""
+    if not isinstance(error, LoadFailed):
+        return error
+    evidence = replace(error.evidence, requested=phase.requests, completed=len(loop.traces))
+    return LoadFailed(error.reason, evidence, error.spent_s, error.leftovers)
 
 
 def _write_log(path: Path, traces: Sequence[Trace], phase: Phase, repeat: int) -> None:

@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from search.dialects import MetaFields
 from search.outcomes import Evidence
 
+LOG_STRETCH = 5.0
+"""A long prefill logs each of its chunks and brings no token; a loop that only logs is no progress."""
+
 
 def _always_alive() -> Evidence | None:
     return None
@@ -30,19 +33,25 @@ class Target:
         meta_fields: Names of the per-request counters in this release.
         num_steps: Depth of the draft tree; None without speculation. An accept length above
             `num_steps + 1` is impossible and voids the phase.
-        silence_s: Longest time without a new token anywhere while requests are open.
-        phase_timeout_s: Longest time of one phase, warm-up included.
+        silence_s: Longest time without a new token anywhere, and without a new line of the log, while
+            requests are open; a log that goes on without any token is believed `LOG_STRETCH` times as long.
+        crawl_s: A window in which at least `crawl_arrivals` records have to bring tokens. A phase may
+            take as long as they do: a slow server is not a hung one.
+        crawl_arrivals: See `crawl_s`.
         limits: For goodput; None where nobody asked for it.
         death: Asked once a second; evidence when the server process has died, else None.
+        log_bytes: Asked once a second; size of the server's log.
     """
 
     base_url: str
     meta_fields: MetaFields = field(default_factory=MetaFields)
     num_steps: int | None = None
     silence_s: float = 120.0
-    phase_timeout_s: float = 3600.0
+    crawl_s: float = 600.0
+    crawl_arrivals: int = 60
     limits: Limits | None = None
     death: Callable[[], Evidence | None] = _always_alive
+    log_bytes: Callable[[], int] = lambda: 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import signal
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from search.dialects import Dialect, Phrase
@@ -84,6 +84,8 @@ class _Chain:
     in_arguments: bool = False
     in_draft: bool = False
     in_loader: bool = False
+    frames: set[str] = field(default_factory=set)
+    """Frames of phrases that this chain went through. Another traceback's frames say nothing of its cause."""
 
     def saw(self, line: str) -> None:
         """Take an indented line of a traceback."""
@@ -102,7 +104,7 @@ class _Scan:
         self._generic = [(re.compile(phrase.pattern), phrase) for phrase in GENERIC]
         self._pools = [(re.compile(phrase.pattern), phrase) for phrase in POOLS]
         self._frames = {phrase.frame: re.compile(phrase.frame) for phrase in (*own, *POOLS, *GENERIC) if phrase.frame}
-        self._seen: set[str] = set()
+        self._seen: set[str] = set()  # frames named in loose lines, of the log as a whole
         self._chain = _Chain()
         self.stage = "arguments"
         self.last_line = ""
@@ -125,13 +127,15 @@ class _Scan:
         if _ROUTINE.match(text):
             self.last_line = text
             return
-        self._seen |= {frame for frame, pattern in self._frames.items() if pattern.search(text)}
+        named = {frame for frame, pattern in self._frames.items() if pattern.search(text)}
+        in_traceback = self._chain.open and not line.stamped
+        (self._chain.frames if in_traceback and _TRACEBACK not in text else self._seen).update(named)
         if _TRACEBACK in text:
             if not self._chain.linked:
                 fatal = bool(_FATAL.search(text) or _FATAL.search(self.last_line))
                 self._chain = _Chain(self._chain.number + 1, fatal)
             self._chain.open, self._chain.linked = True, False
-        elif self._chain.open and not line.stamped:
+        elif in_traceback:
             if text[0].isspace():
                 self._chain.saw(text)
             else:
@@ -183,7 +187,7 @@ class _Scan:
 
     def _match(self, phrases: list[tuple[re.Pattern[str], Phrase]], text: str) -> Reason | None:
         for pattern, phrase in phrases:
-            if (not phrase.frame or phrase.frame in self._seen) and pattern.search(text):
+            if (not phrase.frame or phrase.frame in self._seen | self._chain.frames) and pattern.search(text):
                 return phrase.reason
         return None
 
@@ -197,9 +201,11 @@ class _Scan:
         """What the files of a traceback tell of an exception that no phrase knows."""
         if self._chain.in_draft and self._chain.in_loader and _MISFIT.search(text):
             return Reason.DRAFT_MISMATCH
-        # Until the server prints its arguments its own process does nothing but read and resolve them.
-        of_the_arguments = self._chain.in_arguments or not self._chain.fatal
-        if self.stage == "arguments" and of_the_arguments and _ARGUMENT_ERRORS.match(text):
+        # Until the server prints its arguments its own process does nothing but read and resolve them. Later a rank
+        # may ask that code again, such as for the backend of a draft; under load nothing is resolved any more.
+        early = self.stage == "arguments" and not self._chain.fatal
+        of_the_arguments = early or (self._chain.in_arguments and self.stage != SERVING)
+        if of_the_arguments and _ARGUMENT_ERRORS.match(text):
             return Reason.ARG_INVALID_COMBO
         return None
 

@@ -25,6 +25,37 @@ _KEEP_ENVIRON = "SPT_NOENV"
 """SGLang renames its processes with `setproctitle`, which by default writes the name over the
 environment that `/proc/PID/environ` shows, and the tag would be gone."""
 
+_ADDRESS = "the server listens on a fresh port of loopback, and every launch gets ports of its own"
+_ONE_NODE = "a server stays within the GPUs of one slot on one host"
+_PLAIN_HTTP = "our client speaks plain HTTP with a server on loopback"
+_OTHER_ROUTES = "the client measures `/generate` of SGLang's own HTTP server"
+
+OWNED_ARGUMENTS: Mapping[str, str] = {
+    **dict.fromkeys(("host", "port", "nccl-port", "grpc-port"), _ADDRESS),
+    **dict.fromkeys(("dist-init-addr", "nnodes", "node-rank"), _ONE_NODE),
+    **dict.fromkeys(("base-gpu-id", "gpu-id-step"), "a slot's GPUs are given by UUID in CUDA_VISIBLE_DEVICES"),
+    "use-ray": "the GPUs of a slot are held by our own actor, and the guardian has to find every process of a server",
+    "device": "a slot is made of CUDA devices",
+    **dict.fromkeys(
+        ("api-key", "admin-api-key"), "a server on loopback needs none, and every request without it would be refused"
+    ),
+    **dict.fromkeys(
+        ("ssl-keyfile", "ssl-certfile", "ssl-ca-certs", "ssl-keyfile-password", "enable-ssl-refresh", "enable-http2"),
+        _PLAIN_HTTP,
+    ),
+    **dict.fromkeys(("grpc-mode", "smg-grpc-mode", "fastapi-root-path"), _OTHER_ROUTES),
+    "skip-tokenizer-init": "prompts are sent as text",
+    **dict.fromkeys(
+        ("is-embedding", "encoder-only", "language-only", "disaggregation-mode"),
+        "a server under measurement takes a prompt and generates its tokens by itself",
+    ),
+    "config": "a file of further arguments would hide them from the study, and from what makes launches comparable",
+    "log-level": "readiness, causes of failures and batch sizes are read from the log as it is by default",
+    "delete-ckpt-after-loading": "the next launch needs the weights that this one would delete",
+    "checkpoint-engine-wait-weights-before-ready": "nobody would send the weights, and the server would wait for ever",
+}
+"""Server arguments that a study file may not set, without their dashes, and why each is ours: "`port`: <reason>"."""
+
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 
 

@@ -34,6 +34,10 @@ class _Sample:
     reasons: int
 
 
+_JOIN_S = 10.0
+"""NVML has no limit of its own: a driver that hangs costs samples, not the phase."""
+
+
 class GpuWatch:
     """Samples GPUs in a thread of its own from entering to leaving; `state` then tells.
 
@@ -64,20 +68,21 @@ class GpuWatch:
     ) -> None:
         self._stop.set()
         if self._uuids:
-            self._thread.join()
+            self._thread.join(_JOIN_S)
 
     @property
     def state(self) -> GpuState | None:
         """Over all samples, of each the worst GPU; None where NVML cannot be asked."""
-        if not self._samples:
+        samples = tuple(self._samples)  # the thread may still be there, see `_JOIN_S`
+        if not samples:
             return None
         seen = 0
-        for sample in self._samples:
+        for sample in samples:
             seen |= sample.reasons
         return GpuState(
-            sm_clock_mhz=fmean(sample.sm_clock_mhz for sample in self._samples),
-            temperature_c=max(sample.temperature_c for sample in self._samples),
-            throttled=fmean(bool(sample.reasons) for sample in self._samples),
+            sm_clock_mhz=fmean(sample.sm_clock_mhz for sample in samples),
+            temperature_c=max(sample.temperature_c for sample in samples),
+            throttled=fmean(bool(sample.reasons) for sample in samples),
             reasons=tuple(sorted(name for bit, name in _SLOWING.items() if seen & bit)),
         )
 

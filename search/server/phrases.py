@@ -13,6 +13,11 @@ from search.outcomes import Reason
 
 _DRAFT_FILE = r"speculative/\w*(worker|eagle|draft)\w*\.py"
 
+_ALLREDUCE_FILE = (
+    r'File ".*(flashinfer/comm/\w+|flashinfer_comm\w*|custom_all_reduce\w*|quick_all_reduce\w*|symm_mem\w*)\.py"'
+)
+"""All-reduce kernels that a config chooses; NCCL's own, which every config uses, is none of them."""
+
 GENERIC: tuple[Phrase, ...] = (
     # The command line and its resolution.
     Phrase(r"error: (unrecognized arguments|ambiguous option|argument |the following arguments)", Reason.ARG_UNKNOWN),
@@ -70,6 +75,13 @@ GENERIC: tuple[Phrase, ...] = (
     # Communication between GPUs.
     Phrase(r"KeyError: \d+$", Reason.COMM_UNSUPPORTED, frame=r"torch_symm_mem\.py"),
     Phrase(r"allreduce fusion requires SM", Reason.COMM_UNSUPPORTED),
+    # What the GPUs or their links cannot do for the all-reduce that this config chose; elsewhere it is the device's fault.
+    Phrase(
+        r"CUDA (driver )?error: (invalid (argument|device)|operation not (supported|permitted)|peer access|mapping of buffer)"
+        r"|^(ValueError|AssertionError|NotImplementedError)\b",
+        Reason.COMM_UNSUPPORTED,
+        frame=_ALLREDUCE_FILE,
+    ),
     Phrase(r"(symmetric memory|multicast|peer access).* (not|isn't) supported", Reason.COMM_UNSUPPORTED),
     Phrase(r"DistStoreError|waiting for clients|Rendezvous.* timed? ?out", Reason.COMM_INIT_HANG),
     Phrase(r"collective operation timeout", Reason.SERVER_HANG_LOAD, frame=r"fired up and ready to roll"),

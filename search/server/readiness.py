@@ -148,9 +148,16 @@ def wait_ready(
             sample_at = now + min(PROGRESS_EVERY_S, limits.stall_s / 10)
             if watch.stalled(now, server.progress()):
                 silent = server.owns_port()
-                raise NotReady(Unready.SILENT if silent else Unready.STALLED, f"last answer: {last.detail}")
+                raise NotReady(
+                    Unready.SILENT if silent else Unready.STALLED,
+                    f"waited for a first token; last answer: {last.detail}",
+                )
         if now - began >= limits.ceiling_s:
-            raise NotReady(Unready.CEILING, f"not ready after {limits.ceiling_s:.0f} s; last answer: {last.detail}")
+            raise NotReady(
+                Unready.CEILING,
+                f"waited for a first token; last answer: {last.detail}; a server that is merely slow needs a higher "
+                "`engine.boot_ceiling_minutes`",
+            )
         system.sleep(TICK_S)
 
 

@@ -18,8 +18,10 @@ from pathlib import Path
 
 from search.contracts import StopReport
 from search.server.command import ServerCommand
+from search.server.gpu_account import GpuAccount
 from search.server.guardian import Process
 from search.server.ports import PortBlock
+from search.server.strangers import stranger_on_port
 from search.server.system import GuardianLink, Heart, Os
 
 
@@ -42,9 +44,6 @@ ALLOWED = {
     State.STOPPING: {State.STOPPED},
     State.STOPPED: set(),
 }
-
-GPU_TOLERANCE = 64 * 2**20
-"""Bytes above the baseline that still count as "back": the driver's own bookkeeping moves a little."""
 
 _POLL_S = 0.05
 _KILLED = -9
@@ -101,7 +100,7 @@ class Supervisor:
         self.log_path = log_path
         self._os = system
         self._tag = tag
-        self._uuids = gpu_uuids
+        self._gpus = GpuAccount(system, gpu_uuids, tag)
         self._patience = patience or Patience()
         self._state = State.PLANNED
         self._link: GuardianLink | None = None
@@ -112,7 +111,6 @@ class Supervisor:
         self._guardian_done = False
         self._guardian_lost = False
         self._leftovers: list[str] = []
-        self._gpu_baseline: dict[str, int] | None = None
         self._report: StopReport | None = None
         self._turn = threading.RLock()
 
@@ -134,7 +132,7 @@ class Supervisor:
     def start(self, command: ServerCommand) -> None:
         """Start the guardian, which starts the launcher. Returns at once."""
         self._enter(State.STARTING)
-        self._gpu_baseline = self._gpu_memory()
+        self._gpus.begin()
         self._link = self._os.start_guardian(
             {
                 "argv": list(command.argv),
@@ -204,12 +202,20 @@ class Supervisor:
         return Progress(
             log_bytes=self._os.file_size(self.log_path),
             cpu_s=sum(process.cpu_s for process in self.processes()),
-            gpu_bytes=sum((self._gpu_memory() or {}).values()),
+            gpu_bytes=sum((self._gpus.used() or {}).values()),
         )
 
     def owns_port(self) -> bool:
         """Whether a process of this launch listens on the HTTP port."""
         return bool(self._os.listeners(self.processes(), self.ports.http))
+
+    def stranger_on_port(self) -> str:
+        """Who else holds the HTTP port, for people; empty when a launch of ours does, nobody does, or it cannot be told."""
+        return stranger_on_port(self._os, self.ports.http, self._tag, launches=False)
+
+    def newcomers(self) -> str:
+        """Who took much of the GPUs' memory since the start and is not of this launch, for people; empty if nobody."""
+        return self._gpus.newcomers()
 
     def kill(self) -> StopReport:
         """Stop without grace: for servers that did not become ready."""
@@ -256,40 +262,36 @@ class Supervisor:
         return self._guardian_done or link.ended or bool(self._leftovers)
 
     def _sweep(self) -> bool:
-        survivors = self._os.tagged(self._tag)
+        # Twice: who forks while the table is read is in it neither as the parent, which ended, nor as the child.
+        survivors = self._os.tagged(self._tag) or self._os.tagged(self._tag)
         for process in survivors:
             self._os.kill(process.pid)
         return not survivors
 
     def _prove(self) -> tuple[list[str], list[str]]:
-        """What is still there, and what could not be checked; one line each."""
+        """What is still there, and what is others' or could not be checked; one line each."""
         wrong = [f"process {p.pid} ({p.name}, state {p.state}) survived SIGKILL" for p in self._os.tagged(self._tag)]
+        rest: list[str] = []
         self._wait(lambda: not self._held_ports(), self._patience.port_s)
-        wrong += [f"port {port} is still held" for port in self._held_ports()]
-        if not self._uuids:
-            return wrong, []
-        if self._gpu_baseline is None:
-            return wrong, ["GPU memory was not checked: NVML cannot be asked on this host"]
-        if not self._wait(lambda: not self._gpu_excess(), self._patience.gpu_s):
-            wrong += self._gpu_excess()
-        return wrong, []
+        for port in self._held_ports():
+            if stranger := stranger_on_port(self._os, port, self._tag):
+                rest.append(f"port {port} was taken by {stranger}")
+            else:
+                wrong.append(f"port {port} is still held")
+        if not self._gpus.uuids:
+            return wrong, rest
+        if not self._gpus.is_known:
+            return wrong, [*rest, "GPU memory was not checked: NVML cannot be asked on this host"]
+        if not self._wait(lambda: not self._gpus.excess(), self._patience.gpu_s):
+            excess, strangers = self._gpus.excess(), self._gpus.others()
+            if strangers:
+                rest += [f"{line}, which others hold: {strangers}" for line in excess]
+            else:
+                wrong += excess
+        return wrong, rest
 
     def _held_ports(self) -> list[int]:
         return [port for port in self.ports.all if not self._os.port_is_free(port)]
-
-    def _gpu_excess(self) -> list[str]:
-        before, now = self._gpu_baseline or {}, self._gpu_memory()
-        if now is None:
-            return ["GPU memory can no longer be read through NVML"]
-        return [
-            f"{uuid} holds {(used - before[uuid]) / 2**20:.0f} MiB more than before the launch"
-            for uuid, used in now.items()
-            if used > before[uuid] + GPU_TOLERANCE
-        ]
-
-    def _gpu_memory(self) -> dict[str, int] | None:
-        used = self._os.gpu_memory(self._uuids) if self._uuids else None
-        return None if used is None else dict(used)
 
     def _beat(self) -> None:
         if self._link is not None:

@@ -23,6 +23,9 @@ from search.server.ports import port_is_free
 
 Event = Mapping[str, Any]
 
+_HOLDS = ("LISTEN", "ESTABLISHED", "CLOSE_WAIT", "NONE")
+"""States of a socket whose process is still there; what the kernel keeps of closed ones has no process."""
+
 
 class GuardianLink(Protocol):
     """The two pipes to a guardian."""
@@ -83,6 +86,14 @@ class Os(Protocol):
 
     def listeners(self, processes: Sequence[Process], port: int) -> list[int]:
         """Those of `processes`, by pid, that listen on `port`."""
+        ...
+
+    def holders(self, port: int) -> list[int | None]:
+        """Processes, by pid, with a socket bound to `port`; None for one of another user."""
+        ...
+
+    def tag_of(self, pid: int) -> str | None:
+        """The launch tag of a process, empty without one or for another user's; None when it is gone."""
         ...
 
     def gpu_memory(self, uuids: Sequence[str]) -> Mapping[str, int] | None:
@@ -148,6 +159,21 @@ class RealOs:
             if any(s.status == psutil.CONN_LISTEN and s.laddr and s.laddr.port == port for s in sockets):
                 found.append(process.pid)
         return found
+
+    def holders(self, port: int) -> list[int | None]:
+        """See `Os`."""
+        import psutil
+
+        sockets = psutil.net_connections(kind="tcp")
+        return list(dict.fromkeys(s.pid for s in sockets if s.laddr and s.laddr.port == port and s.status in _HOLDS))
+
+    def tag_of(self, pid: int) -> str | None:
+        """See `Os`."""
+        try:
+            owner = Path(f"/proc/{pid}").stat().st_uid
+        except OSError:
+            return None
+        return "" if owner != os.geteuid() != 0 else variable_of(pid, LAUNCH_TAG)
 
     def gpu_memory(self, uuids: Sequence[str]) -> Mapping[str, int] | None:
         """See `Os`."""

@@ -9,7 +9,7 @@ from sqlalchemy import JSON, DateTime, ForeignKey, String, Text, TypeDecorator, 
 from sqlalchemy.engine import Dialect
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 
 class UtcDateTime(TypeDecorator[datetime]):
@@ -100,6 +100,7 @@ class PhaseRow(Base):
     concurrency: Mapped[int]
     repeat: Mapped[int]
     requests: Mapped[int]
+    requested: Mapped[int | None]
     output_tokens: Mapped[int | None]
     duration_s: Mapped[float | None]
     warmup_s: Mapped[float]

@@ -146,6 +146,7 @@ def phase_result(row: PhaseRow) -> PhaseResult:
         goodput_rps=row.goodput_rps,
         gpu=_gpu(row.gpu) if row.gpu else None,
         client_busy=row.client_busy,
+        requested=row.requested,
     )
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from search.cluster import InlineExecutor, RayExecutor
 from search.cluster._holder import GpuHolder
+from search.cluster._ray import ANSWER_S
 from search.config import SpecConfig
 from search.contracts import EffectiveSettings, LaunchPaths, Phase, Slot, StopReport
 from search.errors import Interrupted, LaunchFailed, LoadFailed
@@ -22,7 +23,10 @@ pytestmark = pytest.mark.slow
 OFF = SpecConfig("off")
 CHAIN = SpecConfig("v2", 1, 2, 3)
 TREE = SpecConfig("v1", 2, 2, 7)
+STUCK = SpecConfig("v2", 1, 1, 2)
 PHASE = Phase(1, requests=1, output_tokens=16)
+GUARDIAN_DIES = 7
+"""The repeat in which it does."""
 
 
 def _facts(config):
@@ -36,15 +40,19 @@ class ScriptedSession:
     def measure(self, phase, repeat):
         if self.engine.blocks.wait(timeout=60 if phase.concurrency > 1 else 0):
             raise Interrupted("aborted")
+        if repeat == GUARDIAN_DIES:
+            raise LoadFailed(Reason.WORKER_LOST, Evidence("the guardian died before its server", phase="c=1"))
         raise LoadFailed(Reason.SERVER_CRASH_LOAD, Evidence("Scheduler hit an exception", phase="c=1", exit_code=-9))
 
     def close(self):
+        if self.effective.config == STUCK:
+            threading.Event().wait()
         Path(os.environ["SEARCH_TEST_FOLDER"], "closed").touch()
         return StopReport(clean=True, duration_s=0.5)
 
 
 class ScriptedEngine:
-    """`off` starts, a chain is refused, a tree takes its worker process down."""
+    """`off` starts, a chain is refused, a tree takes its worker process down, a short chain is never stopped."""
 
     def __init__(self):
         self.blocks = threading.Event()
@@ -105,6 +113,15 @@ def test_failed_phase_arrives_as_it_was_raised(engine, executor):
     assert caught.value.evidence.exit_code == -9
 
 
+def test_session_whose_guardian_died_is_closed_by_the_actor_that_lives(engine, executor, folder):
+    (folder / "closed").unlink(missing_ok=True)
+    with launch(engine, executor) as session, pytest.raises(LoadFailed) as caught:
+        session.measure(PHASE, GUARDIAN_DIES)
+    assert caught.value.reason is Reason.WORKER_LOST
+    assert session.close().clean
+    assert (folder / "closed").exists()
+
+
 def test_lost_worker_blames_the_host_and_the_next_launch_gets_a_fresh_one(engine, executor, capfd):
     with pytest.raises(LaunchFailed) as caught:
         launch(engine, executor, TREE)
@@ -112,6 +129,20 @@ def test_lost_worker_blames_the_host_and_the_next_launch_gets_a_fresh_one(engine
     with launch(engine, executor) as session:
         assert session.effective.config == OFF
     assert capfd.readouterr().out == ""
+
+
+def test_actor_that_never_answers_is_killed_with_a_sentence_and_the_next_launch_gets_a_fresh_one(
+    engine, executor, monkeypatch
+):
+    monkeypatch.setitem(ANSWER_S, "close", 0.5)
+    session = launch(engine, executor, STUCK)
+    with pytest.raises(LaunchFailed) as caught:
+        session.close()
+    assert caught.value.reason is Reason.WORKER_LOST
+    assert "waited 0.5 s for its answer to `close`" in caught.value.evidence.root_line
+    monkeypatch.undo()
+    with launch(engine, executor) as session:
+        assert session.effective.config == OFF
 
 
 def test_nothing_listens_beyond_loopback(executor):

@@ -31,7 +31,7 @@ _HEAD = (
 def _cells(result: Result) -> tuple[object, ...]:
     case = result.case
     return (
-        "+".join(case.victims), case.signal, case.moment,
+        "+".join(case.victims), case.signal, f"{case.moment}{' +' if case.runaways else ''}",
         "-" if result.clean_s is None else f"{result.clean_s:.1f}",
         result.lost, len(result.processes), len(result.ports), len(result.torn), len(result.duplicates),
         result.daemons, result.survivor, f"{result.total_s:.0f}", "; ".join(result.wrong) or "ok",

@@ -15,7 +15,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +64,10 @@ PAIRS = (
     ("actor", "guardian"), ("actor", "launcher"), ("guardian", "launcher"), ("guardian", "scheduler"),
 )  # fmt: skip
 PAIR_MOMENTS = ("loading", "loaded")
+RUNAWAYS = (("driver",), ("actor",), ("guardian",), ("launcher",), ("scheduler",), ("actor", "guardian"))
+"""Whom to strike while a server has runaways. Of driver and guardian together nobody is left to stop them: that is
+the next run's first work, or that of `search clean`."""
+RUNAWAY_MOMENTS = ("loading", "loaded", "stopping")
 NEED_LAUNCH = frozenset({"guardian", "launcher", "scheduler"})
 
 
@@ -74,9 +78,11 @@ class Case:
     victims: tuple[str, ...]
     signal: str
     moment: str
+    runaways: bool = False
+    """Whether the server leaves two processes that forked twice, one of them in a session of its own, deaf to SIGTERM."""
 
     def __str__(self) -> str:
-        return f"{'+'.join(self.victims)}-{self.signal}-{self.moment}"
+        return f"{'+'.join(self.victims)}-{self.signal}-{self.moment}{'-runaways' if self.runaways else ''}"
 
     @property
     def stops_driver(self) -> bool:
@@ -84,7 +90,7 @@ class Case:
 
 
 def all_cases() -> list[Case]:
-    """Every victim, signal and moment that go together, and pairs at two moments."""
+    """Every victim, signal and moment that go together, pairs at two moments, and servers with runaways."""
     singles = [
         Case((victim,), sign, moment)
         for victim in SINGLES
@@ -93,15 +99,23 @@ def all_cases() -> list[Case]:
         if MOMENTS[moment].launch or victim not in NEED_LAUNCH
     ]
     pairs = [Case(pair, sign, moment) for pair in PAIRS for sign in SIGNALS for moment in PAIR_MOMENTS]
-    return singles + pairs
+    hidden = [
+        Case(victims, sign, moment, runaways=True)
+        for victims in RUNAWAYS
+        for sign in SIGNALS
+        for moment in (RUNAWAY_MOMENTS if len(victims) == 1 else PAIR_MOMENTS)
+    ]
+    return singles + pairs + hidden
 
 
 def sample(seed: int, count: int) -> list[Case]:
-    """A seeded draw that names each single victim with each signal before it repeats one."""
+    """A seeded draw that names each single victim with each signal, and a lost guardian with runaways, before others."""
     rng = random.Random(seed)
     shuffled = rng.sample(all_cases(), len(all_cases()))
     first = {(case.victims, case.signal): case for case in reversed(shuffled) if len(case.victims) == 1}
     chosen = sorted(first.values(), key=str)
+    leak = Case(("guardian",), "KILL", "loaded", runaways=True)
+    chosen += [leak] if leak not in chosen else []
     chosen += [case for case in shuffled if case not in chosen and len(case.victims) == 2]
     return chosen[:count]
 
@@ -126,7 +140,7 @@ class Result:
 
     def as_row(self) -> dict[str, Any]:
         """For JSON."""
-        case = {"victims": list(self.case.victims), "signal": self.case.signal, "moment": self.case.moment}
+        case = {**asdict(self.case), "victims": list(self.case.victims)}
         return {**case, **{name: value for name, value in vars(self).items() if name != "case"}}
 
 
@@ -153,7 +167,7 @@ def _run_once(case: Case) -> Result:
             _strike(case, folder, mark, result)
         if result.survivor != FINISHED:
             with _nothing_stays(mark):
-                _run_again(folder, mark, result)
+                _run_again(case, folder, mark, result)
         _look(case, folder, result)
     except _CaseFailed as error:
         result.missed = isinstance(error, _MomentMissed)
@@ -178,7 +192,7 @@ class _MomentMissed(_CaseFailed):
 
 def _strike(case: Case, folder: Path, mark: str, result: Result) -> None:
     moment = MOMENTS[case.moment]
-    driver = _start(folder, mark, hold=moment.hold)
+    driver = _start(folder, mark, hold=moment.hold, runaways=case.runaways)
     scene = Scene(folder, psutil.Process(driver.pid))
     try:
         _strike_when_due(case, driver, scene, mark, result)
@@ -283,8 +297,8 @@ def _where_it_hangs(driver: subprocess.Popen[bytes], folder: Path) -> str:
     return "{}:{} {}".format(*frames[0]) if frames else "a place that it does not tell"
 
 
-def _run_again(folder: Path, mark: str, result: Result) -> None:
-    driver = _start(folder, mark)
+def _run_again(case: Case, folder: Path, mark: str, result: Result) -> None:
+    driver = _start(folder, mark, runaways=case.runaways)
     if not _until(lambda: driver.poll() is not None, RUN_S):
         result.wrong.append("the second run hung")
         driver.kill()
@@ -338,12 +352,12 @@ def _may_blame_config(case: Case, launch: LaunchRecord) -> bool:
     return struck and launch.reason in (Reason.SERVER_CRASH_LOAD, Reason.SERVER_HANG_LOAD)
 
 
-def _start(folder: Path, mark: str, *, hold: str = "") -> subprocess.Popen[bytes]:
+def _start(folder: Path, mark: str, *, hold: str = "", runaways: bool = False) -> subprocess.Popen[bytes]:
     (folder / "ray").mkdir(exist_ok=True)
     script = Path(__file__).with_name("drill_driver.py")
     with (folder / "driver.log").open("ab") as log:
         return subprocess.Popen(
-            [sys.executable, str(script), str(folder), "--hold", hold],
+            [sys.executable, str(script), str(folder), "--hold", hold, *(["--runaways"] if runaways else [])],
             env={**os.environ, MARK: mark, "RAY_TMPDIR": str(folder / "ray")},
             stdin=subprocess.DEVNULL,
             stdout=log,

@@ -1,4 +1,4 @@
-"""The victim: a real study of two configs on the fake server, `python drill_driver.py FOLDER [--hold MOMENT]`.
+"""The victim: a real study of two configs on the fake server, `python drill_driver.py FOLDER [--hold MOMENT] [--runaways]`.
 
 Every wait of the product that has a seam is a fifth of its default, so that a case takes seconds
 and the proportions stay.
@@ -52,6 +52,7 @@ engine:
   release: 0.5.11
   env:
     PYTHONPATH: "@fake@"
+    FAKE_SGLANG: "@misbehaves@"
     FAKE_SGLANG_SPEED: "1.5"
     FAKE_SGLANG_BOOT_S: "0.5"
     FAKE_SGLANG_WARMUP_S: "0.2"
@@ -109,10 +110,13 @@ class Gates:
             time.sleep(0.01)
 
 
-def study_spec(folder: Path) -> StudySpec:
+RUNAWAYS = "double-fork-grandchild,runaway-grandchild"
+
+
+def study_spec(folder: Path, misbehaves: str = "") -> StudySpec:
     """The study, with its fake server inside `folder`."""
     fake = install_fake_sglang(folder / "fake", release="0.5.11")
-    return parse_study(_STUDY.replace("@fake@", str(fake)), name="drill.yaml")
+    return parse_study(_STUDY.replace("@fake@", str(fake)).replace("@misbehaves@", misbehaves), name="drill.yaml")
 
 
 def patience() -> Patience:
@@ -126,11 +130,10 @@ def main(interrupts: Interrupts) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("--hold", default="")
+    parser.add_argument("--runaways", action="store_true", help="each server leaves two processes that forked twice")
     args = parser.parse_args()
-    faulthandler.register(
-        signal.SIGUSR1
-    )  # where does it hang? the newest thread is told first, and carries out a launch
-    spec = study_spec(args.folder)
+    faulthandler.register(signal.SIGUSR1)  # where does it hang? the newest thread carries out a launch
+    spec = study_spec(args.folder, RUNAWAYS if args.runaways else "")
     dialect = for_release(spec.engine.release)
     factory = partial(
         SglangEngine,

@@ -29,7 +29,14 @@ def test_drill_strikes_every_part_with_both_signals_at_every_moment_it_lives_thr
         "actor-KILL-end",
         "raylet-KILL-end",
     }
-    assert sum(name.startswith("guardian-STOP-") for name in names) == 7
+    plain = [name for name in names if not name.endswith("-runaways")]
+    assert sum(name.startswith("guardian-STOP-") for name in plain) == 7
+
+
+def test_drill_strikes_servers_with_runaways():
+    names = {str(case) for case in all_cases()}
+    assert {"guardian-KILL-loaded-runaways", "driver-STOP-loaded-runaways", "launcher-KILL-stopping-runaways"} <= names
+    assert sum(name.endswith("-runaways") for name in names) == 34
 
 
 def test_sample_of_any_seed_names_every_part_with_both_signals():

@@ -1,6 +1,8 @@
 """Clocks and throttling beside a phase, on a scripted NVML."""
 
 import threading
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
@@ -121,3 +123,15 @@ def test_where_nvml_cannot_be_asked_nothing_is_told(nvml, uuids):
 )
 def test_throttled_needs_over_a_tenth_of_the_samples(state, noted):
     assert throttled(state) is noted
+
+
+def test_driver_that_hangs_costs_samples_and_not_the_phase(monkeypatch):
+    monkeypatch.setattr("search.server.gpu_watch._JOIN_S", 0.1)
+    hangs = threading.Event()
+
+    hanging = SimpleNamespace(NVMLError=RuntimeError, nvmlInit=hangs.wait, nvmlShutdown=lambda: None)
+    hanging.nvmlDeviceGetHandleByUUID = Mock(side_effect=RuntimeError)
+    with GpuWatch(("GPU-1",), every_s=0.01, nvml=hanging) as watch:
+        pass
+    assert watch.state is None
+    hangs.set()

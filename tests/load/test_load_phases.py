@@ -1,5 +1,7 @@
 import asyncio
+import itertools
 import json
+from dataclasses import replace
 
 import pytest
 from load_streams import DONE, record, until
@@ -9,7 +11,7 @@ from search.dialects import MetaFields
 from search.errors import LoadFailed, UsageError
 from search.load.phases import measure, run_phase
 from search.load.target import Limits, Prompt
-from search.outcomes import Evidence, Note, Reason
+from search.outcomes import Blame, Evidence, Note, Reason
 
 PROMPTS = [Prompt(f"p{i}", "chat", f"question {i}") for i in range(8)]
 ONE = Phase(concurrency=1, requests=1, output_tokens=5)
@@ -489,14 +491,16 @@ async def test_server_that_dies_half_way_is_told_by_its_own_last_words(server, m
     server.script = script
     phase = Phase(concurrency=2, requests=4, output_tokens=5, spread=0.0)
     failed = await failure(server, phase, death=lambda: dead[0] if dead else None)
-    assert (failed.reason, failed.evidence) == (Reason.SERVER_CRASH_LOAD, words)
+    assert failed.reason is Reason.SERVER_CRASH_LOAD
+    assert failed.evidence == replace(words, requested=4, completed=0)
 
 
 async def test_death_without_a_broken_connection_ends_the_phase(server):
     words = Evidence("killed", "c=1", -9)
     server.script = lambda stream: stream.closed()
     failed = await failure(server, silence_s=0.2, death=lambda: words)
-    assert (failed.reason, failed.evidence) == (Reason.SERVER_CRASH_LOAD, words)
+    assert failed.reason is Reason.SERVER_CRASH_LOAD
+    assert failed.evidence == replace(words, requested=1, completed=0)
 
 
 async def test_silence_with_open_requests_is_a_hang_and_closes_connections(server):
@@ -510,7 +514,8 @@ async def test_silence_with_open_requests_is_a_hang_and_closes_connections(serve
     server.script = script
     failed = await failure(server, Phase(concurrency=2, requests=2, output_tokens=5, spread=0.0), silence_s=0.2)
     assert failed.reason is Reason.SERVER_HANG_LOAD
-    assert failed.evidence.root_line == "no token for 0.2 s with 2 requests open"
+    assert failed.evidence.root_line.startswith("waited for a token: none for 0.2")
+    assert failed.evidence.root_line.endswith("s with 2 requests open, and no new line in the log")
     await asyncio.sleep(0.05)
     assert sorted(closed) == [0, 1]
 
@@ -534,23 +539,63 @@ async def test_slow_flush_is_no_silence(server):
     assert (await run_phase(server.target(silence_s=0.2), PROMPTS, phase, 1)).requests == 1
 
 
-async def test_endless_phase_is_a_hang(server):
-    async def script(stream):
-        for n in range(1, 1000):
-            await stream.write(record(n))
-            await asyncio.sleep(0.01)
+async def slow(stream):
+    for n in range(1, stream.tokens):
+        await stream.write(record(n))
+        await asyncio.sleep(0.05)
+    await stream.write(record(stream.tokens, finish="length") + DONE)
 
-    server.script = script
-    failed = await failure(server, Phase(concurrency=1, requests=1, output_tokens=2000), phase_timeout_s=0.3)
+
+async def test_slow_phase_goes_on_as_long_as_tokens_come(server):
+    """Ten times as long as the window of a crawl, and as the longest silence."""
+    server.script = slow
+    phase = Phase(concurrency=1, requests=1, output_tokens=40)
+    result = await run_phase(server.target(silence_s=0.2, crawl_s=0.2, crawl_arrivals=2), PROMPTS, phase, 1)
+    assert result.output_tokens == 40
+
+
+async def test_crawling_phase_is_a_hang_and_says_what_was_waited_for(server):
+    server.script = slow
+    phase = Phase(concurrency=1, requests=1, output_tokens=400)
+    failed = await failure(server, phase, crawl_s=0.3, crawl_arrivals=60)
     assert failed.reason is Reason.SERVER_HANG_LOAD
-    assert "longer than 0.3 s" in failed.evidence.root_line
+    assert "waited for tokens: " in failed.evidence.root_line
+    assert "in 0.3 s with 1 requests open, but at least 60 must" in failed.evidence.root_line
+
+
+async def test_silence_is_believed_for_longer_while_the_log_grows(server):
+    async def script(stream):
+        await stream.write(record(1))
+        await asyncio.sleep(0.5)  # prefills chunk by chunk
+        await stream.write(record(2, finish="length") + DONE)
+
+    server.script, log = script, itertools.count(1)
+    phase = Phase(concurrency=1, requests=1, output_tokens=2)
+    target = server.target(silence_s=0.2, log_bytes=lambda: next(log))
+    assert (await run_phase(target, PROMPTS, phase, 1)).requests == 1
+
+
+async def test_log_that_goes_on_for_ever_without_a_token_is_a_hang(server):
+    server.script, log = (lambda stream: stream.closed()), itertools.count(1)
+    failed = await failure(server, silence_s=0.1, log_bytes=lambda: next(log))
+    assert failed.reason is Reason.SERVER_HANG_LOAD
+    assert failed.evidence.root_line.endswith("though the log goes on")
+
+
+async def test_flush_that_is_never_answered_is_a_hang(server, monkeypatch):
+    monkeypatch.setattr("search.load.client._FLUSH_ANSWER_S", 0.2)
+    server.script, server.flush_takes_s = steady, 30.0
+    failed = await failure(server)
+    assert (failed.reason, failed.evidence.phase) == (Reason.SERVER_HANG_LOAD, "c=1")
+    assert "an answer to /flush_cache" in failed.evidence.root_line
 
 
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
         (b'data: {"error": {"message": "The input is longer than the context"}}\n\n', Reason.TOOL_ERROR),
-        (b'data: {"error": {"message": "broken", "code": 503}}\n\n', Reason.SERVER_CRASH_LOAD),
+        (b'data: {"error": {"message": "broken", "code": 500}}\n\n', Reason.SERVER_CRASH_LOAD),
+        (b'data: {"error": {"message": "queue is full", "code": 503}}\n\n', Reason.UNKNOWN),
         (b'data: {"error": "CUDA out of memory"}\n\n', Reason.OOM_RUNTIME),
         (record(2) + b'data: {"error": {"message": "lost a rank"}}\n\n', Reason.SERVER_CRASH_LOAD),
         (b"data: <html>\n\n", Reason.METRIC_INVALID),
@@ -569,7 +614,15 @@ async def test_error_record_is_classified(server, line, reason):
     assert (await failure(server)).reason is reason
 
 
-@pytest.mark.parametrize(("status", "reason"), [(500, Reason.SERVER_CRASH_LOAD), (422, Reason.TOOL_ERROR)])
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        (500, Reason.SERVER_CRASH_LOAD),
+        (422, Reason.TOOL_ERROR),
+        (503, Reason.UNKNOWN),
+        (429, Reason.UNKNOWN),
+    ],
+)
 async def test_error_status_is_classified_and_quoted_and_not_retried(server, status, reason):
     server.status = status
     failed = await failure(server)
@@ -611,6 +664,26 @@ async def test_workers_that_are_never_all_busy_void_the_phase(server):
     failed = await failure(server, Phase(concurrency=2, requests=2, output_tokens=3, staggered=False, spread=0.0))
     assert failed.reason is Reason.METRIC_INVALID
     assert "must be busy at once" in failed.evidence.root_line
+
+
+async def test_refusal_for_the_moment_blames_no_config(server):
+    server.status = 503
+    assert (await failure(server)).blame is not Blame.CONFIG
+
+
+async def test_result_tells_how_many_were_requested_and_how_many_completed(server):
+    server.script = steady
+    result = await run_phase(server.target(), PROMPTS, Phase(concurrency=1, requests=3, output_tokens=5), 1)
+    assert (result.requested, result.requests) == (3, 3)
+
+
+async def test_failed_phase_tells_how_many_were_requested_and_how_many_completed(server):
+    async def script(stream):
+        await (stream.write(b'data: {"error": {"message": "no"}}\n\n' + DONE) if stream.number == 2 else steady(stream))
+
+    server.script = script
+    failed = await failure(server, Phase(concurrency=1, requests=5, output_tokens=5))
+    assert (failed.evidence.requested, failed.evidence.completed) == (5, 2)
 
 
 async def test_requests_log_holds_times_and_counts_and_no_text(server, tmp_path):

@@ -107,6 +107,8 @@ class FakeOs:
         self.gpu: dict[str, int] | None = {}
         self.users: tuple[GpuUser, ...] | None = None
         self.held_ports: set[int] = set()
+        self.port_holders: dict[int, list[int | None]] = {}
+        self.tags: dict[int, str] = {}
         self.listening = True
         self.survivors: list[Process] = []
         self.killed: list[int] = []
@@ -140,6 +142,12 @@ class FakeOs:
 
     def listeners(self, processes: Sequence[Process], port: int) -> list[int]:
         return [501] if self.listening else []
+
+    def holders(self, port: int) -> list[int | None]:
+        return self.port_holders.get(port, [])
+
+    def tag_of(self, pid: int) -> str | None:
+        return self.tags.get(pid)
 
     def gpu_memory(self, uuids: Sequence[str]) -> Mapping[str, int] | None:
         return None if self.gpu is None else {uuid: self.gpu.get(uuid, 0) for uuid in uuids}

@@ -119,6 +119,48 @@ STALLS = {
     "stall-after-a-scheduler-died": (Reason.OOM_GRAPH, OOM, "graph capture"),
 }  # fmt: skip
 
+STARTED = (
+    "[2026-12-01 02:00:00] server_args=ServerArgs(tp_size=4)\n[2026-12-01 02:00:01 TP0] Load weight end. elapsed=1 s\n"
+)
+SERVES = f"{STARTED}[2026-12-01 02:00:09] The server is fired up and ready to roll!\n"
+INVALID = "RuntimeError: CUDA error: invalid argument"
+MISFIT = "RuntimeError: mat1 and mat2 shapes cannot be multiplied (8x5120 and 7168x4096)"
+
+
+def died_in(path: str, exception: str, *, function: str = "forward") -> str:
+    """What a rank logs that dies of `exception` in one file of SGLang."""
+    head = "[2026-12-01 02:00:10 TP0] Scheduler hit an exception: Traceback (most recent call last):"
+    return f'{head}\n  File "/site/{path}", line 7, in {function}\n    run()\n{exception}\n'
+
+
+@pytest.mark.parametrize(
+    ("before", "path", "exception", "reason"),
+    [
+        (STARTED, "flashinfer/comm/trtllm_ar.py", INVALID, Reason.COMM_UNSUPPORTED),
+        (STARTED, "sglang/srt/layers/flashinfer_comm_fusion.py", INVALID, Reason.COMM_UNSUPPORTED),
+        (STARTED, "sglang/srt/distributed/device_communicators/custom_all_reduce.py", INVALID, Reason.COMM_UNSUPPORTED),
+        (STARTED, "sglang/srt/layers/moe/fused_moe.py", INVALID, Reason.CUDA_FAULT),
+        (STARTED, "sglang/srt/distributed/device_communicators/pynccl.py", INVALID, Reason.CUDA_FAULT),
+        (STARTED, "sglang/srt/server_args.py", "ValueError: no backend for this draft", Reason.ARG_INVALID_COMBO),
+        (SERVES, "sglang/srt/server_args.py", "ValueError: no backend for this draft", Reason.UNKNOWN),
+        (STARTED, "sglang/srt/layers/linear.py", "ValueError: no backend for this draft", Reason.UNKNOWN),
+        (STARTED, "sglang/srt/speculative/eagle_worker.py", MISFIT, Reason.DRAFT_MISMATCH),
+        (STARTED, "sglang/srt/layers/linear.py", MISFIT, Reason.UNKNOWN),
+    ],
+)
+def test_same_phrase_is_read_by_its_frame_and_its_moment(tmp_path, before, path, exception, reason):
+    log = tmp_path / "server.log"
+    log.write_text(before + died_in(path, exception))
+    assert classify(log, exit_code=-9)[0] is reason
+
+
+def test_frames_of_a_harmless_traceback_say_nothing_of_a_later_one(tmp_path):
+    """A draft worker complained and went on; then the target died of the same words."""
+    harmless = 'Traceback (most recent call last):\n  File "/site/sglang/srt/speculative/eagle_worker.py", line 1, in x\nOSError: no hub\n'
+    log = tmp_path / "server.log"
+    log.write_text(STARTED + harmless + died_in("sglang/srt/layers/linear.py", MISFIT))
+    assert classify(log, exit_code=-9)[0] is not Reason.DRAFT_MISMATCH
+
 
 def test_each_log_has_an_answer():
     assert sorted([*ANSWERS, *STALLS]) == sorted(path.stem for path in LOGS.glob("*.log"))

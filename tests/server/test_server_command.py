@@ -3,13 +3,15 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from search import dialects
 from search.config import SpecConfig
 from search.deployment import Deployment, Hardware
 from search.dialects import for_release
-from search.server.command import ServerCommand, server_command
+from search.server.command import OWNED_ARGUMENTS, ServerCommand, server_command
 from search.server.ports import PortBlock
 
 PORTS = PortBlock(http=21000, nccl=21001)
@@ -38,6 +40,23 @@ def test_command_is_prefix_interpreter_shared_config_and_address_in_this_order()
     assert argv[:5] == ("numactl", "-N0", "/opt/sglang/bin/python", "-m", "sglang.launch_server")
     assert argv.index("--model-path") < argv.index("--speculative-num-steps") < argv.index("--host")
     assert argv[-6:] == ("--host", "127.0.0.1", "--port", "21000", "--nccl-port", "21001")
+
+
+def test_every_argument_that_we_append_is_listed_as_ours():
+    appended = {word.removeprefix("--") for word in build().argv[-6::2]}
+    assert appended == {"host", "port", "nccl-port"}
+    assert appended <= OWNED_ARGUMENTS.keys()
+
+
+@pytest.mark.parametrize("name", ["api-key", "ssl-certfile", "grpc-mode", "config", "base-gpu-id", "dist-init-addr"])
+def test_argument_that_would_change_protocol_or_place_is_listed_with_its_reason(name):
+    assert len(OWNED_ARGUMENTS[name].split()) > 4
+
+
+def test_arguments_listed_as_ours_are_flags_of_some_release_and_of_no_knob_of_a_study():
+    rows = (Path(dialects.__file__).parent / "flags.tsv").read_text().splitlines()
+    assert OWNED_ARGUMENTS.keys() <= {row.split("\t")[0] for row in rows if not row.startswith("#")}
+    assert not OWNED_ARGUMENTS.keys() & {"attention-backend", "mem-fraction-static", "page-size", "stream-interval"}
 
 
 def test_own_interpreter_is_the_default():

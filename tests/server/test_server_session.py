@@ -5,6 +5,8 @@ import json
 import os
 import pickle
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,8 +21,9 @@ from search.deployment import Deployment, Hardware
 from search.dialects import for_release
 from search.engines._sglang import SglangEngine
 from search.errors import Interrupted, LaunchFailed, LoadFailed, UsageError
+from search.host.nvml import GpuUser
 from search.load.target import Prompt
-from search.outcomes import Evidence, Note, Reason
+from search.outcomes import Blame, Evidence, Note, Reason
 from search.server.command import LAUNCH_TAG
 from search.server.guardian import process_table
 from search.server.lease import LeaseTerms
@@ -372,6 +375,81 @@ def test_stale_server_on_the_port_is_not_measured(launches, tmp_path, monkeypatc
             never_binds.launch(OFF, slot=Slot(0), paths=LaunchPaths(tmp_path / "second"))
         assert caught.value.reason is Reason.STALE_SERVER
         assert old.measure(PHASE, 0).requests == 2
+
+
+@pytest.mark.parametrize(
+    ("told", "noted"), [(("speculative_algorithm", "speculative_num_draft_tokens"), False), ((), True)]
+)
+def test_config_that_the_server_does_not_tell_is_not_verified(launches, tmp_path, monkeypatch, told, noted):
+    asked = {"speculative_algorithm": "STANDALONE", "speculative_num_draft_tokens": 3}
+    monkeypatch.setattr(
+        "search.engines._sglang.read_server_info",
+        lambda url: {"version": "0.5.11", **{name: asked[name] for name in told}},
+    )
+    with launch(launches(), tmp_path) as session:
+        result = session.measure(replace(PHASE, output_tokens=64), 0)
+    assert (Note.NOT_VERIFIED in result.notes) is noted
+    assert ("not_verified" in dict(session.effective.details)) is noted
+
+
+STRANGER = """
+import http.server, json, sys
+class Stranger(http.server.BaseHTTPRequestHandler):
+    def answer(self):
+        body = json.dumps({"text": "x", "meta_info": {"completion_tokens": 4}}).encode()
+        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+    do_GET = do_POST = answer
+    def log_message(self, *words): pass
+server = http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Stranger)
+print(1, flush=True)
+server.serve_forever()
+"""
+
+
+def test_stranger_that_took_the_port_is_a_busy_port_and_blames_the_host(launches, tmp_path, monkeypatch):
+    ports = fresh_ports()
+    monkeypatch.setattr("search.engines._sglang.fresh_ports", lambda: ports)
+    with subprocess.Popen([sys.executable, "-c", STRANGER, str(ports.http)], stdout=subprocess.PIPE) as stranger:
+        try:
+            stranger.stdout.readline()
+            error = failure(launches("never-ready", stall_s=20.0), tmp_path)
+        finally:
+            stranger.kill()
+    assert (error.reason, error.blame) == (Reason.PORT_BUSY, Blame.HOST)
+    assert f"it was taken by pid {stranger.pid} " in error.evidence.root_line
+    assert error.leftovers == ()
+
+
+class CrowdedOs(GpuOs):
+    """A GPU on paper to which a stranger comes when a server has been started there."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda: 0)
+        self.asked = 0
+
+    def gpu_users(self, uuids):
+        self.asked += 1
+        return () if self.asked == 1 else (GpuUser(1, "GPU-1", 80 * 2**30),)
+
+    def tag_of(self, pid):
+        return "" if pid == 1 else super().tag_of(pid)
+
+
+@pytest.mark.parametrize(("fault", "reason"), [("oom-kv", Reason.HOST_BUSY), ("die-loading", Reason.WEIGHT_LOAD)])
+def test_memory_that_a_newcomer_took_excuses_a_server_that_ran_out_of_it(
+    launches, tmp_path, monkeypatch, fault, reason
+):
+    monkeypatch.setattr("search.server.gpu_account.names_are_ours", lambda: True)
+    engine = launches(fault, system=CrowdedOs(), locks=tmp_path / "locks")
+    with pytest.raises(LaunchFailed) as caught:
+        on_gpu(engine, tmp_path)
+    engine.close()
+    assert caught.value.reason is reason
+    assert ("81920 MiB" in caught.value.evidence.root_line) is (reason is Reason.HOST_BUSY)
 
 
 def test_death_under_load_is_told_by_the_log_not_by_the_broken_stream(launches, tmp_path):

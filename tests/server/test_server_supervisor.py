@@ -1,13 +1,17 @@
 """The supervisor's states and its proof of a stop, on a fake host; and once on the real one."""
 
+import os
 import socket
+import subprocess
+import sys
 import uuid
 from pathlib import Path
 
 import pytest
 from server_helpers import DOUBLE_FORK, PORTS, FakeOs, command, living, sweep, until
 
-from search.server.command import ServerCommand
+from search.host.nvml import GpuUser
+from search.server.command import LAUNCH_TAG, ServerCommand
 from search.server.guardian import Process
 from search.server.ports import fresh_ports
 from search.server.supervisor import Patience, State, Supervisor
@@ -98,6 +102,14 @@ def test_lost_guardian_counts_as_a_killed_server_and_leftovers_are_swept_by_tag(
     assert 900 in fake.killed
 
 
+def test_process_that_was_forked_while_the_table_was_read_is_found_by_the_second_look():
+    fake, late = FakeOs(), Process(900, 1, 900, "S", 0.0, "python")
+    looks = iter([[], [late]])
+    fake.tagged = lambda tag: next(looks, [])
+    assert started(fake).stop().clean
+    assert 900 in fake.killed
+
+
 def test_guardian_that_does_not_answer_is_killed_after_its_deadline():
     fake = FakeOs(obeys=False)
     report = started(fake).stop(grace_s=5.0)
@@ -121,6 +133,74 @@ def test_port_still_held_makes_the_stop_unclean():
     fake.held_ports = {21001}
     report = server.stop()
     assert (report.clean, report.leftovers) == (False, ("port 21001 is still held",))
+
+
+@pytest.mark.parametrize(
+    ("tag", "clean"),
+    [("", True), ("another", True), ("t", False), (None, False)],
+    ids=["untagged", "other launch", "ours", "gone"],
+)
+def test_port_that_a_stranger_took_is_no_leftover_of_ours(tag, clean):
+    fake = FakeOs()
+    server = started(fake)
+    fake.held_ports, fake.port_holders = {21001}, {21001: [77]}
+    fake.tags = {} if tag is None else {77: tag}
+    report = server.stop()
+    assert report.clean is clean
+    assert report.leftovers[0].startswith("port 21001 was taken by pid 77" if clean else "port 21001 is still held")
+
+
+def test_port_that_another_user_took_is_no_leftover_of_ours():
+    fake = FakeOs()
+    server = started(fake)
+    fake.held_ports, fake.port_holders = {21000}, {21000: [None]}
+    report = server.stop()
+    assert (report.clean, report.leftovers) == (True, ("port 21000 was taken by a process of another user",))
+
+
+def on_a_gpu_taken_meanwhile(tags: dict[int, str], *, memory: int | None = 1000 * 2**20, before: bool = False):
+    """A server at whose stop 1,000 MiB more are in use, by process 77."""
+    fake = FakeOs()
+    fake.gpu, fake.tags = {"GPU-1": 500 * 2**20}, tags
+    fake.users = (GpuUser(77, "GPU-1", memory),) if before else ()
+    server = started(fake)
+    fake.gpu, fake.users = {"GPU-1": 1500 * 2**20}, (GpuUser(77, "GPU-1", memory),)
+    return server
+
+
+def test_gpu_memory_that_a_stranger_took_is_no_leftover_of_ours():
+    report = on_a_gpu_taken_meanwhile({77: ""}).stop()
+    assert report.clean
+    assert "which others hold: pid 77 (1000 MiB)" in report.leftovers[0]
+
+
+@pytest.mark.parametrize("tags", [{77: "t"}, {}], ids=["ours", "unknown pid"])
+def test_gpu_memory_that_may_be_ours_makes_the_stop_unclean(tags):
+    assert not on_a_gpu_taken_meanwhile(tags).stop().clean
+
+
+def test_gpu_memory_of_a_stranger_who_was_there_before_explains_nothing():
+    assert not on_a_gpu_taken_meanwhile({77: ""}, before=True).stop().clean
+
+
+@pytest.mark.parametrize(
+    ("tags", "memory", "told"),
+    [
+        ({77: ""}, 2**30, True),
+        ({77: ""}, None, True),
+        ({77: ""}, 2**20, False),
+        ({77: "t"}, 2**30, False),
+        ({}, 2**30, False),
+    ],
+)
+def test_newcomer_with_much_memory_is_named(monkeypatch, tags, memory, told):
+    monkeypatch.setattr("search.server.gpu_account.names_are_ours", lambda: True)
+    assert on_a_gpu_taken_meanwhile(tags, memory=memory).newcomers().startswith("pid 77") is told
+
+
+def test_newcomer_is_not_believed_where_pids_may_be_the_hosts(monkeypatch):
+    monkeypatch.setattr("search.server.gpu_account.names_are_ours", lambda: False)
+    assert on_a_gpu_taken_meanwhile({77: ""}).newcomers() == ""
 
 
 def test_gpu_memory_that_falls_in_time_is_a_clean_stop():
@@ -162,6 +242,22 @@ def test_slot_without_gpus_needs_no_gpu_check():
     server = supervisor(fake, gpu_uuids=())
     server.start(COMMAND)
     assert server.stop().leftovers == ()
+
+
+def test_stranger_on_a_real_port_is_named_and_a_process_of_a_launch_is_not(tmp_path):
+    ports = fresh_ports()
+    server = Supervisor(RealOs(), tag="nobody", ports=ports, log_path=tmp_path / "log")
+    assert server.stranger_on_port() == ""
+    code = f"import socket, time\ns = socket.create_server(('127.0.0.1', {ports.http}))\nprint(1, flush=True)\ntime.sleep(60)"
+    for tag, told in (("", True), (f"test-{uuid.uuid4().hex}", False)):
+        with subprocess.Popen(
+            [sys.executable, "-c", code],
+            stdout=subprocess.PIPE,
+            env={**os.environ, **({LAUNCH_TAG: tag} if tag else {})},
+        ) as other:
+            other.stdout.readline()
+            assert server.stranger_on_port().startswith(f"pid {other.pid} ") is told
+            other.kill()
 
 
 def test_real_stop_leaves_no_process_and_frees_the_port(tmp_path):
