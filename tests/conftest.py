@@ -4,8 +4,6 @@ import itertools
 import os
 import signal
 
-import pytest
-
 # Before numpy is loaded. Two test processes on two cores with two BLAS threads each wait for one
 # another at every small product of the belief: twelve times slower.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
