@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import faulthandler
+import os
 import signal
 import time
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from search.analysis.findings import Judgement
-from search.cluster import RayExecutor
+from search.cluster import RayExecutor, _cluster
 from search.contracts import Phase, PhaseResult, RealClock
 from search.dialects import for_release
 from search.engines import SglangEngine
@@ -35,6 +36,13 @@ from search.testing import install_fake_sglang
 
 SCALE = 5.0
 """Waits are the product's divided by this."""
+
+RAY_WAITS_MS = {
+    "health_check_initial_delay_ms": 5000,
+    "health_check_period_ms": 3000,
+    "health_check_timeout_ms": 10000,
+}
+"""Ray 2.60's own, scaled like the product's: five failed looks make a dead node."""
 
 NAME = "drill"
 CONFIGS = ("off", "v2-k1-s1-d2")
@@ -128,6 +136,8 @@ def main() -> None:
     # A shell starts background jobs with SIGINT ignored, and the drill has to press Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     faulthandler.register(signal.SIGUSR1, all_threads=False)  # where does it hang?
+    os.environ |= {f"RAY_{name}": f"{wait / SCALE:.0f}" for name, wait in RAY_WAITS_MS.items()}
+    _cluster.SHUTDOWN_S /= SCALE
     spec = study_spec(args.folder)
     dialect = for_release(spec.engine.release)
     factory = partial(
