@@ -1,9 +1,11 @@
 # On a machine with Python 3.11 to 3.13 and make, nothing else:
 #   make study   the environment, then a whole simulated study: a front and a report in seconds
-#   make test    the environment, then lint, types and tests
+#   make test    the environment, then lint, types and tests beside one another
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
+# Twice the cores: half of the tests' time is waiting for processes to start, to be silent and to be gone.
+WORKERS ?= $(shell echo $$((2 * $$(nproc))))
 
 .PHONY: help env study test lint types tests drill lock clean
 .DEFAULT_GOAL := help
@@ -24,7 +26,10 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 study: env
 	$(BIN)/python -m search.run --study kimi-k25 --simulate
 
-test: lint types tests
+# Each tells the whole of what it found when it ends, but pytest, which tells as it goes: `+` keeps
+# its lines out of the sorting. One that fails does not keep the others from their end.
+test: env
+	@$(MAKE) --no-print-directory --keep-going --jobs --output-sync=target lint types tests
 
 lint: env
 	$(BIN)/ruff check .
@@ -34,7 +39,7 @@ types: env
 	$(BIN)/mypy
 
 tests: env
-	$(BIN)/python -m pytest -n 2
+	+$(BIN)/python -m pytest -n $(WORKERS)
 
 drill: env
 	$(BIN)/python tests/drill

@@ -1,5 +1,6 @@
-"""What every test may rely on."""
+"""What every test may rely on, and in which order tests run."""
 
+import itertools
 import os
 import signal
 
@@ -9,3 +10,51 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # A shell starts background jobs with SIGINT ignored, and children would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+SLOW_S = 5.0
+"""A test that takes longer on a quiet machine bears the marker `slow`."""
+
+
+def pytest_configure(config):
+    config.pluginmanager.register(UnmarkedSlow())
+
+
+class UnmarkedSlow:
+    """Tells of tests that took long without saying so; they pass all the same."""
+
+    def __init__(self):
+        self.lines = []
+
+    def pytest_runtest_logreport(self, report):
+        if report.when == "call" and report.duration > SLOW_S and "slow" not in report.keywords:
+            self.lines.append(f"{report.duration:.0f} s without the marker `slow`: {report.nodeid}")
+
+    def pytest_terminal_summary(self, terminalreporter):
+        for line in self.lines:
+            terminalreporter.line(line, yellow=True)
+
+
+def pytest_collection_modifyitems(config, items):
+    """Give each process of pytest-xdist its share of the slow tests first, then whole modules of the others.
+
+    Slow tests wait most of the time, so several at once cost little, and one that began last
+    would be waited for alone. The tests of a module stay together, and share its fixtures.
+    `--dist worksteal` cuts the list into as many equal parts as there are processes.
+    """
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    slow = sorted(filter(_is_slow, items), key=_about_s, reverse=True)
+    quick = iter([item for item in items if not _is_slow(item)])
+    ordered = []
+    for worker in range(workers):
+        share = slow[worker::workers]
+        part = (len(items) - len(ordered)) // (workers - worker)
+        ordered += [*share, *itertools.islice(quick, max(0, part - len(share)))]
+    items[:] = [*ordered, *quick]
+
+
+def _is_slow(item):
+    return item.get_closest_marker("slow") is not None
+
+
+def _about_s(item):
+    return item.get_closest_marker("slow").kwargs.get("about_s", SLOW_S)

@@ -185,6 +185,7 @@ def test_interrupt_says_what_is_saved_and_how_to_resume(number):
     assert again.exit_code == 0, again.output
 
 
+@pytest.mark.slow
 def test_sigterm_is_an_interrupt_on_ray_too_which_has_a_handler_of_its_own():
     with spawn(*SIMULATED, "--executor", "ray") as process:
         for line in process.stdout:

@@ -4,6 +4,8 @@ import os
 import sys
 import time
 
+from quick_ray import LEAN
+
 from search.cluster import ask_nodes
 from search.errors import HostUnfit
 
@@ -30,7 +32,7 @@ def main():
 
     cluster = Cluster()
     for gpus in (4, 4, 0):
-        cluster.add_node(num_cpus=1, num_gpus=gpus, object_store_memory=80 * 2**20, include_dashboard=False)
+        cluster.add_node(num_cpus=1, num_gpus=gpus, **LEAN)
     cluster.wait_for_nodes()
     answers = ask_nodes(cluster.address, where, gpus_per_slot=2)
     print("asked:", len(answers), len({node for node, _ in answers.values()}), {gpus for _, gpus in answers.values()})

@@ -3,14 +3,16 @@
 Prints one line per fact; `test_cluster_nodes.py` reads them.
 """
 
+import os
 import sys
 import tempfile
 import threading
 from pathlib import Path
 
 import psutil
+from quick_ray import SOON_DEAD
 
-from search.cluster import RayExecutor
+from search.cluster import RayExecutor, _cluster
 from search.config import SpecConfig
 from search.contracts import EffectiveSettings, LaunchPaths, Phase, SelfClosing, StopReport
 from search.errors import SearchError
@@ -57,5 +59,7 @@ def main(name, folder):
 
 
 if __name__ == "__main__":
+    os.environ |= SOON_DEAD
+    _cluster.SHUTDOWN_S = 3.0
     with tempfile.TemporaryDirectory() as folder:
         main(sys.argv[1], folder)

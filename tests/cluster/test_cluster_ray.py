@@ -18,8 +18,6 @@ from search.contracts import EffectiveSettings, LaunchPaths, Phase, Slot, StopRe
 from search.errors import Interrupted, LaunchFailed, LoadFailed
 from search.outcomes import Blame, Evidence, Reason
 
-pytestmark = pytest.mark.slow
-
 OFF = SpecConfig("off")
 CHAIN = SpecConfig("v2", 1, 2, 3)
 TREE = SpecConfig("v1", 2, 2, 7)
@@ -172,6 +170,7 @@ def test_inline_executor_refuses_a_slot_it_does_not_hold():
         InlineExecutor(ScriptedEngine()).engine(Slot(3))
 
 
+@pytest.mark.slow
 def test_more_gpus_than_the_host_has_are_refused_at_once():
     """In a process of its own: a driver has one Ray."""
     program = "from search.cluster import RayExecutor; RayExecutor(dict, gpus_per_slot=4)"

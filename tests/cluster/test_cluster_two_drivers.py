@@ -33,7 +33,7 @@ CLEAN_S = 60
 HARMLESS = FAULTS[-4:]
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.slow(about_s=60),
     pytest.mark.timeout(600),
     pytest.mark.skipif(binaries() is None, reason="PostgreSQL's server is not installed (apt-get install postgresql)"),
 ]

@@ -3,6 +3,8 @@
 import os
 import sys
 
+from quick_ray import LEAN
+
 
 def main():
     os.environ |= {"RAY_USAGE_STATS_ENABLED": "0"}
@@ -10,7 +12,7 @@ def main():
 
     cluster = Cluster()
     for _ in range(2):
-        cluster.add_node(num_cpus=4, num_gpus=4, object_store_memory=80 * 2**20, include_dashboard=False)
+        cluster.add_node(num_cpus=4, num_gpus=4, **LEAN)
     cluster.wait_for_nodes()
     print(cluster.address, flush=True)
     sys.stdin.read()

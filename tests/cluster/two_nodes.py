@@ -8,6 +8,8 @@ import sys
 import threading
 from pathlib import Path
 
+from quick_ray import LEAN, SOON_DEAD
+
 from search.cluster import RayExecutor
 from search.config import SpecConfig
 from search.contracts import EffectiveSettings, LaunchPaths, SelfClosing, StopReport
@@ -44,20 +46,20 @@ def paper_gpus(count):
 
 
 def main(folder):
-    os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS_SKIP_REGEX": "."}
+    os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS_SKIP_REGEX": ".", **SOON_DEAD}
     import ray
     from ray.cluster_utils import Cluster
 
     cluster = Cluster()
-    cluster.add_node(num_cpus=1, num_gpus=4, object_store_memory=80 * 2**20, include_dashboard=False)
-    second = cluster.add_node(num_cpus=1, num_gpus=4, object_store_memory=80 * 2**20)
+    cluster.add_node(num_cpus=1, num_gpus=4, **LEAN)
+    second = cluster.add_node(num_cpus=1, num_gpus=4, **LEAN)
     cluster.wait_for_nodes()
     options = {"gpus_per_slot": 2, "address": cluster.address, "find_uuids": paper_gpus}
     try:
         RayExecutor(Engine, slots=1, **{**options, "gpus_per_slot": 6})
     except HostUnfit as error:
         print("unfit:", error)
-    with RayExecutor(Engine, slots=6, start_s=6, lease_s=60, **options) as executor:
+    with RayExecutor(Engine, slots=6, lease_s=60, **options) as executor:
         print("notices:", *executor.notices)
         print("slots:", len(executor.slots), len({uuid for slot in executor.slots for uuid in slot.gpu_uuids}))
         nodes = {}
@@ -96,6 +98,7 @@ def main(folder):
         print("after:", len(lost), all((cause != "fine") == (index in lost) for index, cause in causes))
         print("causes:", *sorted({cause for _, cause in causes}))
         slot = executor.slots[lost[0]]
+        executor._start_s = 2  # the first actors had all the time they need; for these there is no room
         try:
             executor.engine(slot).launch(OFF, slot=slot, paths=failed)
         except LaunchFailed as error:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import faulthandler
+import os
 import signal
 import time
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from search.analysis.findings import Judgement
-from search.cluster import RayExecutor
+from search.cluster import RayExecutor, _cluster
 from search.contracts import Phase, PhaseResult, RealClock
 from search.dialects import for_release
 from search.engines import SglangEngine
@@ -37,6 +38,13 @@ from search.testing import install_fake_sglang
 
 SCALE = 5.0
 """Waits are the product's divided by this."""
+
+RAY_WAITS_MS = {
+    "health_check_initial_delay_ms": 5000,
+    "health_check_period_ms": 3000,
+    "health_check_timeout_ms": 10000,
+}
+"""Ray 2.60's own, scaled like the product's: five failed looks make a dead node."""
 
 NAME = "drill"
 CONFIGS = ("off", "v2-k1-s1-d2")
@@ -133,6 +141,8 @@ def main(interrupts: Interrupts) -> None:
     parser.add_argument("--runaways", action="store_true", help="each server leaves two processes that forked twice")
     args = parser.parse_args()
     faulthandler.register(signal.SIGUSR1)  # where does it hang? the newest thread carries out a launch
+    os.environ |= {f"RAY_{name}": f"{wait / SCALE:.0f}" for name, wait in RAY_WAITS_MS.items()}
+    _cluster.SHUTDOWN_S /= SCALE
     spec = study_spec(args.folder, RUNAWAYS if args.runaways else "")
     dialect = for_release(spec.engine.release)
     factory = partial(

@@ -13,7 +13,7 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize("case", all_cases() if whole else sample(SEED, COUNT), ids=str)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(about_s=20)
 @pytest.mark.timeout(400)
 def test_study_survives(case):
     result = run_case(case)

@@ -1,7 +1,6 @@
 """A database that is locked, full or away: waited for, or a clear stop with nothing torn."""
 
 import sqlite3
-import threading
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -142,18 +141,20 @@ def test_locked_file_is_waited_for_by_both_libraries(tmp_path, url, monkeypatch)
     monkeypatch.setattr("search.storage.urls.BUSY_TIMEOUT_S", 0)
     monkeypatch.setattr("search.storage.store.BUSY_TIMEOUT_S", 0)
     told = []
-    patience = Patience(url, tell=told.append)
-    with Store(url.render_as_string(), patience=patience) as store, quiet_optuna():
-        store.save_study(STUDY)
-        storage = optuna_storage(url.render_as_string(), patience=patience)
-        study = optuna.create_study(study_name="kimi", storage=storage)
-        with closing(sqlite3.connect(tmp_path / "trials.db", check_same_thread=False)) as other:
+    with closing(sqlite3.connect(tmp_path / "trials.db", check_same_thread=False)) as other, quiet_optuna():
+
+        def tell(line):
+            told.append(line)
+            other.rollback()
+
+        patience = Patience(url, tell=tell)
+        with Store(url.render_as_string(), patience=patience) as store:
+            store.save_study(STUDY)
+            storage = optuna_storage(url.render_as_string(), patience=patience)
+            study = optuna.create_study(study_name="kimi", storage=storage)
             for write in (lambda: store.begin_launch("kimi", planned), lambda: study.set_user_attr("a", 1)):
                 other.execute("begin immediate")
-                release = threading.Timer(2.0, other.rollback)
-                release.start()
                 write()
-                release.join()
         assert len(store.launches("kimi")) == 1 and study.user_attrs == {"a": 1}
         storage.remove_session()
         storage.engine.dispose()

@@ -39,7 +39,7 @@ def test_server_that_restarts_under_a_run_loses_nothing(server):
         store.save_study(STUDY)
         store.begin_launch("kimi", planned)
         server.stop()
-        back = threading.Timer(2.0, server.start)
+        back = threading.Timer(0.5, server.start)
         back.start()
         try:
             store.add_phase("kimi", 1, PHASE)
@@ -49,7 +49,7 @@ def test_server_that_restarts_under_a_run_loses_nothing(server):
         assert store.launches("kimi")[0].phases == (PHASE,)
         assert study.user_attrs == {"seen": 1}
         server.stop()
-        back = threading.Timer(2.0, server.start)
+        back = threading.Timer(0.5, server.start)
         back.start()
         try:
             study.ask()
