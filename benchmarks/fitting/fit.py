@@ -36,12 +36,16 @@ class Free:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A parameter the fit leaves alone."""
+    """A parameter the fit leaves alone.
+
+    Members draw it from a normal distribution with `sd`, or evenly from `value` and `others`.
+    """
 
     value: float | int | None
     kind: Kind
     why: str
     sd: float | None = None
+    others: tuple[float | int | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +72,47 @@ class Recipe:
         return {name: found for name in UNITS if isinstance(found := self.parameters[name], Free)}
 
 
-def fit_physics(recipe: Recipe, targets: Sequence[Target]) -> Physics:
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """Where a fit ended: values and standard deviations of the free parameters, unrounded."""
+
+    values: Mapping[str, float]
+    sds: Mapping[str, float]
+
+
+def fit_physics(recipe: Recipe, targets: Sequence[Target], *, members: tuple[CostModel, ...] = ()) -> Physics:
     """Fit the free parameters; the same recipe and targets give the same values.
+
+    Args:
+        recipe: What is free, what is held, and why.
+        targets: The numbers to fit.
+        members: Other parameter sets that fit about as well, see `benchmarks.fitting.members`.
+
+    Raises:
+        ValueError: Not fewer free parameters than numbers, or the fit did not converge.
+    """
+    solution = solve(recipe, targets)
+    values = {name: rounded(value) for name, value in solution.values.items()}
+    spread = {name: rounded(sd, 2) for name, sd in solution.sds.items()}
+    model = model_of(recipe, values)
+    return Physics(
+        name=recipe.name,
+        about=recipe.about,
+        model=model,
+        origins={name: _origin(recipe.parameters[name], spread.get(name)) for name in UNITS},
+        points=tuple(
+            FitPoint(
+                t.config, t.concurrency, t.output_tps, round(predict(model, t.config, t.concurrency).output_tps, 2)
+            )
+            for t in targets
+        ),
+        caveats=recipe.caveats,
+        members=members,
+    )
+
+
+def solve(recipe: Recipe, targets: Sequence[Target]) -> Solution:
+    """Least squares over the logarithms of the free parameters.
 
     Numbers of one config that share a running batch (both above its running limit) are one
     observation seen twice, so they share one weight.
@@ -83,13 +126,13 @@ def fit_physics(recipe: Recipe, targets: Sequence[Target]) -> Physics:
     free = recipe.free
     if len(free) >= len(targets):
         raise ValueError(f"Fewer free parameters than numbers are needed, but got {len(free)} and {len(targets)}.")
-    start = _model(recipe, {name: prior.mean for name, prior in free.items()})
+    start = model_of(recipe, {name: prior.mean for name, prior in free.items()})
     batches = [(t.config, running_requests(start, t.config, t.concurrency)) for t in targets]
     shared = Counter(batches)
 
     def residuals(logs: Any) -> list[float]:
         values = {name: math.exp(log) for name, log in zip(free, logs, strict=True)}
-        model = _model(recipe, values)
+        model = model_of(recipe, values)
         misses = [
             math.log(predict(model, t.config, t.concurrency).output_tps / t.output_tps)
             / (TOLERANCE * math.sqrt(shared[batch]))
@@ -110,27 +153,15 @@ def fit_physics(recipe: Recipe, targets: Sequence[Target]) -> Physics:
         raise ValueError(f"The fit of `{recipe.name}` did not converge: {solution.message}")
     jacobian = np.asarray(solution.jac)
     covariance = np.linalg.inv(jacobian.T @ jacobian)
-    values = {name: _rounded(math.exp(log)) for name, log in zip(free, solution.x, strict=True)}
-    spread = {
-        name: _rounded(values[name] * math.sqrt(covariance[place, place]), 2) for place, name in enumerate(values)
-    }
-    model = _model(recipe, values)
-    return Physics(
-        name=recipe.name,
-        about=recipe.about,
-        model=model,
-        origins={name: _origin(recipe.parameters[name], spread.get(name)) for name in UNITS},
-        points=tuple(
-            FitPoint(
-                t.config, t.concurrency, t.output_tps, round(predict(model, t.config, t.concurrency).output_tps, 2)
-            )
-            for t in targets
-        ),
-        caveats=recipe.caveats,
+    values = {name: math.exp(log) for name, log in zip(free, solution.x, strict=True)}
+    return Solution(
+        values,
+        {name: value * math.sqrt(covariance[place, place]) for place, (name, value) in enumerate(values.items())},
     )
 
 
-def _model(recipe: Recipe, values: Mapping[str, float]) -> CostModel:
+def model_of(recipe: Recipe, values: Mapping[str, float]) -> CostModel:
+    """The cost model with the held parameters of a recipe and `values` for the free ones."""
     held: dict[str, Any] = {
         name: (parameter.value if name in LIMITS or parameter.value is None else float(parameter.value))
         for name, parameter in recipe.parameters.items()
@@ -146,5 +177,6 @@ def _origin(parameter: Free | Held, spread: float | None) -> Origin:
     return Origin(Kind.FITTED, parameter.why, sd=spread, prior=(parameter.mean, parameter.sd))
 
 
-def _rounded(value: float, digits: int = DIGITS) -> float:
+def rounded(value: float, digits: int = DIGITS) -> float:
+    """To significant digits."""
     return float(f"{value:.{digits}g}")

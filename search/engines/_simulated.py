@@ -107,7 +107,7 @@ class SimulatedSession(PlayedSession):
         )
         prompts = "held-out" if phase.held_out else "own"
         keys = (config, self._launch, phase.concurrency, repeat, prompts)
-        slower = self._noise.factor(model.repeat_spread, "repeat", *keys)
+        slower = self._start_factor(phase.concurrency) * self._noise.factor(model.repeat_spread, "repeat", *keys)
         tpot_ms = expected.tpot_ms * slower
         output_tps = expected.output_tps / slower
         ttft_ms = expected.ttft_ms * self._noise.factor(5 * model.repeat_spread, "ttft", *keys)
@@ -128,6 +128,7 @@ class SimulatedSession(PlayedSession):
             accept_length=_mean_accept(histogram) if histogram else None,
             accept_histogram=histogram,
             prompt_tpot_ms=self._per_prompt(tpot_ms, phase.requests, prompts, *keys),
+            prompt_ids=tuple(f"{prompts}-{place}" for place in range(phase.requests)),
             window_tps=tuple(
                 output_tps * factor for factor in self._noise.factors(WINDOW_SPREAD, WINDOWS, "window", *keys)
             ),
@@ -136,6 +137,12 @@ class SimulatedSession(PlayedSession):
             notes=self._notes(expected),
             extrapolated=not self._physics.covers(config, phase.concurrency),
         )
+
+    def _start_factor(self, concurrency: int) -> float:
+        """What this start drew: half of its variance at all loads alike, half at each load anew."""
+        each = self._physics.model.start_spread / math.sqrt(2)
+        keys = ("start", self._config, self._launch)
+        return self._noise.factor(each, *keys) * self._noise.factor(each, *keys, concurrency)
 
     def _histogram(self, expected: Prediction, output_tokens: int, *keys: object) -> tuple[int, ...]:
         if not expected.accept_histogram:

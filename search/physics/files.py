@@ -48,6 +48,9 @@ def parse_physics(text: str, *, origin: str) -> Physics:
         if unknown:
             raise UsageError(f"{origin}: `parameters` has these missing or unknown: {', '.join(unknown)}.")
         values: dict[str, Any] = {name: _number(name, entry["value"]) for name, entry in entries.items()}
+        members = (
+            {name: _number(name, value) for name, value in changed.items()} for changed in body.get("members", ())
+        )
         return Physics(
             name=str(body["name"]),
             about=str(body["about"]),
@@ -63,6 +66,7 @@ def parse_physics(text: str, *, origin: str) -> Physics:
                 for point in body.get("fitted_to", ())
             ),
             caveats=tuple(str(line) for line in body.get("caveats", ())),
+            members=tuple(CostModel(**(values | member)) for member in members),
         )
     except json.JSONDecodeError as error:
         raise UsageError(f"{origin}:{error.lineno}: a parameter file is JSON, but {error.msg.lower()}.") from error
@@ -103,11 +107,17 @@ def dump_physics(physics: Physics) -> str:
                     }
                     for point in physics.points
                 ],
+                "members": [_changed(physics.model, member) for member in physics.members],
             },
             indent=1,
         )
         + "\n"
     )
+
+
+def _changed(model: CostModel, member: CostModel) -> dict[str, float | int | None]:
+    """The parameters in which a member differs from the model."""
+    return {name: value for name in UNITS if (value := getattr(member, name)) != getattr(model, name)}
 
 
 def _number(name: str, value: object) -> float | int | None:

@@ -50,7 +50,9 @@ class CostModel:
         boot_s: From the start of a server to its first token.
         stop_s: From the wish to stop to the proof.
         boot_spread: Relative standard deviation of a boot.
-        repeat_spread: Relative standard deviation of a repeat of a phase.
+        start_spread: Relative standard deviation between starts of one config: what a start draws
+            once and keeps, such as where its memory lies and which kernels were tuned.
+        repeat_spread: Relative standard deviation of a repeat of a phase within a start.
         prompt_spread: Relative standard deviation between prompts, where drafts are used.
     """
 
@@ -80,6 +82,7 @@ class CostModel:
     boot_s: float = field(metadata={"unit": "s"})
     stop_s: float = field(metadata={"unit": "s"})
     boot_spread: float = field(metadata={"unit": "relative"})
+    start_spread: float = field(metadata={"unit": "relative"})
     repeat_spread: float = field(metadata={"unit": "relative"})
     prompt_spread: float = field(metadata={"unit": "relative"})
 
@@ -153,6 +156,8 @@ class Physics:
         about: What it describes, for people.
         origins: Parameter name -> where its value comes from; complete.
         points: The numbers it was fitted to; empty when all of it is prior.
+        members: Other parameter sets that fit those numbers about as well, equally likely; see
+            `search.physics.bands`. Empty when nothing was fitted.
         caveats: What one must know before believing it, one sentence each.
     """
 
@@ -162,6 +167,7 @@ class Physics:
     origins: Mapping[str, Origin]
     points: tuple[FitPoint, ...] = ()
     caveats: tuple[str, ...] = ()
+    members: tuple[CostModel, ...] = ()
 
     def __post_init__(self) -> None:
         if set(self.origins) != set(UNITS):

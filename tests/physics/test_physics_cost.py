@@ -44,22 +44,32 @@ def test_throughput_is_what_the_running_requests_emit(config, concurrency):
     assert prediction.ttft_ms > prediction.cycle_ms
 
 
-def test_v1_of_the_story_stops_growing_at_48_requests():
-    assert at("v1-k4-s3-d16", 48).admission_limited is False
-    assert at("v1-k4-s3-d16", 49).admission_limited is True
-    assert at("v1-k4-s3-d16", 250).running == 48
-    assert at("v1-k4-s3-d16", 250).output_tps == at("v1-k4-s3-d16", 48).output_tps
-    assert at("v1-k4-s3-d16", 250).ttft_ms > at("v1-k4-s3-d16", 100).ttft_ms > at("v1-k4-s3-d16", 48).ttft_ms
+CAPPED = dataclasses.replace(STORY, v1_running_limit=48)
 
 
-def test_v2_and_off_of_the_story_have_no_cap():
-    assert at("v2-k1-s2-d3", 250).running == 250
-    assert at("off", 250).running == 250
+def capped(config_id, concurrency):
+    return predict(CAPPED, SpecConfig.from_id(config_id), concurrency)
 
 
-def test_a_limit_sent_to_the_server_applies_to_every_config():
+def test_worker_that_admits_48_requests_stops_growing_there():
+    assert capped("v1-k4-s3-d16", 48).admission_limited is False
+    assert capped("v1-k4-s3-d16", 49).admission_limited is True
+    assert capped("v1-k4-s3-d16", 250).running == 48
+    assert capped("v1-k4-s3-d16", 250).output_tps == capped("v1-k4-s3-d16", 48).output_tps
+    waits = [capped("v1-k4-s3-d16", load).ttft_ms for load in (250, 100, 48)]
+    assert waits == sorted(waits, reverse=True)
+    assert capped("v2-k1-s2-d3", 250).running == 250
+
+
+def test_story_runs_what_its_study_admits():
+    for config_id in ("off", "v2-k1-s2-d3", "v1-k4-s3-d16"):
+        assert at(config_id, 250).running == 250
+    assert at("v1-k4-s3-d16", 300).running == 256
+
+
+def test_lowest_limit_applies():
     assert running_requests(STORY, SpecConfig.from_id("off"), 100, running_limit=32) == 32
-    assert running_requests(STORY, SpecConfig.from_id("v1-k4-s3-d16"), 100, running_limit=256) == 48
+    assert running_requests(CAPPED, SpecConfig.from_id("v1-k4-s3-d16"), 100, running_limit=256) == 48
 
 
 def test_verify_is_nearly_the_whole_cycle_of_the_story():

@@ -7,10 +7,13 @@ from itertools import pairwise
 
 import pytest
 
+from benchmarks.fit_story import MEMBERS, SEED
 from benchmarks.fitting.fit import Target, fit_physics
+from benchmarks.fitting.members import members_of, profile
 from benchmarks.fitting.story import STORY
 from search.config import SpecConfig
 from search.errors import UsageError
+from search.physics.bands import rate_band, ratio_band
 from search.physics.cost import predict
 from search.physics.files import dump_physics, load_physics, parse_physics
 from search.physics.model import UNITS, Kind
@@ -43,7 +46,7 @@ def test_story_number_is_met_within_two_percent(config_id, concurrency):
 
 
 @pytest.mark.parametrize(
-    ("concurrency", "gain_percent", "within"), [(1, -6.4, 1.0), (30, 10.1, 2.0), (100, 0.2, 1.5), (250, 5.1, 1.5)]
+    ("concurrency", "gain_percent", "within"), [(1, -6.4, 1.5), (30, 10.1, 2.0), (100, 0.2, 1.5), (250, 5.1, 1.5)]
 )
 def test_chain_gains_over_off_as_in_the_story(concurrency, gain_percent, within):
     gain = 100 * (tps("v2-k1-s2-d3", concurrency) / tps("off", concurrency) - 1)
@@ -64,7 +67,8 @@ def test_fewer_parameters_are_fitted_than_numbers():
 def test_refit_gives_the_packaged_file():
     targets = [Target(SpecConfig.from_id(name), load, rate) for (name, load), rate in TWELVE.items()]
     packaged = resources.files("search.physics") / "data" / "kimi_k25_story.json"
-    assert dump_physics(fit_physics(STORY, targets)) == packaged.read_text(encoding="utf-8")
+    members = members_of(STORY, targets, count=MEMBERS, seed=SEED)
+    assert dump_physics(fit_physics(STORY, targets, members=members)) == packaged.read_text(encoding="utf-8")
 
 
 def test_fit_with_as_many_parameters_as_numbers_is_refused():
@@ -147,3 +151,45 @@ def test_parameter_file_that_is_not_json_is_refused_with_its_line(tmp_path):
     path.write_text('{\n "name" "x"}')
     with pytest.raises(UsageError, match=r"mine\.json:2: a parameter file is JSON"):
         load_physics(path)
+
+
+def test_every_member_meets_the_story_within_three_percent():
+    assert len(PHYSICS.members) == MEMBERS
+    for member in PHYSICS.members:
+        for (config_id, load), rate in TWELVE.items():
+            assert predict(member, SpecConfig.from_id(config_id), load).output_tps == pytest.approx(rate, rel=0.03)
+
+
+def test_members_disagree_where_the_numbers_tell_nothing():
+    told, untold = (
+        ratio_band(PHYSICS, SpecConfig.from_id(config_id), SpecConfig.from_id("off"), 100)
+        for config_id in ("v2-k1-s2-d3", "v1-k1-s2-d3")
+    )
+    assert untold.high - untold.low > 2 * (told.high - told.low)
+
+
+def test_width_and_overlap_are_not_told_apart_at_high_loads():
+    """The v1 chain was never measured, and two explanations of the tree's plateau put it on either side of v2."""
+    band = ratio_band(PHYSICS, SpecConfig.from_id("v2-k1-s2-d3"), SpecConfig.from_id("v1-k1-s2-d3"), 250)
+    assert band.low < 1 < band.high
+
+
+def test_all_reduce_fusion_may_help_or_hurt():
+    band = rate_band(PHYSICS, SpecConfig.from_id("off+arf=auto"), 1)
+    assert band.low < tps("off", 1) < band.high
+
+
+def test_parameter_set_without_members_has_no_band():
+    assert rate_band(load_physics("generic"), SpecConfig.from_id("off"), 1) is None
+
+
+def test_limit_of_the_study_applies_to_bands():
+    config = SpecConfig.from_id("off")
+    assert rate_band(PHYSICS, config, 250, running_limit=30) == rate_band(PHYSICS, config, 30)
+
+
+def test_profile_is_lowest_near_the_fit_for_a_parameter_that_the_numbers_tell():
+    targets = [Target(SpecConfig.from_id(name), load, rate) for (name, load), rate in TWELVE.items()]
+    best = PHYSICS.model.base_ms
+    misses = [miss for _, miss in profile(STORY, targets, "base_ms", (0.9 * best, best, 1.1 * best))]
+    assert misses[1] < min(misses[0], misses[2])
