@@ -16,15 +16,15 @@ from search.config import SpecConfig
 from search.deployment import Deployment
 from search.dialects import Dialect
 from search.errors import BreakerOpen, Interrupted, SearchError, UnsupportedKnob, UsageError
+from search.masking import mask_text
 from search.report.files import write_report
-from search.server.masking import mask_text
 from search.space import parse_assignments
 from search.spec.fingerprint import differences
+from search.spec.stored import stored_spec
 from search.storage.records import LaunchRecord, StudyRecord
 from search.storage.store import Store
 from search.storage.urls import storage_url
 from search.study.launch import Launched, Launcher
-from search.study.resume import stored_spec
 from search.study.signals import Interrupts
 from search.study.workers import crew_for, run_alone
 

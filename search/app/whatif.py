@@ -15,10 +15,10 @@ from search.errors import UsageError
 from search.physics.files import load_physics
 from search.samplers.warm_start import earlier_evidence
 from search.spec.fingerprint import study_name
+from search.spec.stored import stored_spec
 from search.spec.study import StudySpec
 from search.storage.store import Store
 from search.storage.urls import storage_url
-from search.study.resume import stored_spec
 from search.whatif.answer import WhatIf
 from search.whatif.ask import what_if
 from search.whatif.evidence import Basis, basis_of_launches, basis_of_physics, basis_of_recording

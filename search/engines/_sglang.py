@@ -19,13 +19,13 @@ from search.engines._sglang_session import DEATH_GRACE_S, NOT_VERIFIED, RunPhase
 from search.engines._verified import untold
 from search.errors import LaunchFailed
 from search.load.target import Limits, Prompt
+from search.masking import mask_tree
 from search.outcomes import Evidence, Reason
 from search.server.classify import classify, classify_stall
 from search.server.command import server_command
 from search.server.gpu_watch import GpuWatch
 from search.server.http import ask_first_token, read_server_info
 from search.server.lease import GpuLease, LeaseTerms, lease_gpus, wait_for_free_memory
-from search.server.masking import mask_tree
 from search.server.ports import PortBlock, fresh_ports
 from search.server.readiness import BootLimits, NotReady, Unready, wait_ready
 from search.server.reaper import reap_orphans

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from search.dialects import Dialect, Phrase
+from search.masking import mask_text
 from search.outcomes import Evidence, Reason
 from search.server.logscan import LogLine, read_lines
-from search.server.masking import mask_text
 from search.server.phrases import BENIGN, ECHO, GENERIC, OUT_OF_MEMORY, POOLS, TELLING
 
 SERVING = "serving"

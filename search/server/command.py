@@ -12,7 +12,7 @@ from pathlib import Path
 from search.config import SpecConfig
 from search.deployment import Deployment
 from search.dialects import Dialect, LaunchArgs
-from search.server.masking import mask_pair, mask_words
+from search.masking import is_harmless, script_words
 from search.server.ports import LOOPBACK, PortBlock
 
 LAUNCH_TAG = "SPEC_SEARCH_LAUNCH"
@@ -85,23 +85,30 @@ class ServerCommand:
         return {name: value for name, value in merged.items() if value is not None}
 
     def script(self) -> str:
-        """A runnable shell script: only variables set on purpose, secrets masked; it writes its files first.
+        """A runnable shell script: only variables set on purpose; it writes its files first.
 
-        The launch tag is left out, or cleaning up after a crash would stop a server that a
-        person started with this script.
+        Secrets are not in it: it reads them from variables when it runs, and says which are missing. The
+        launch tag is left out, or cleaning up after a crash would stop a server that a person started with
+        this script.
         """
         unset = [f"-u {name}" for name, value in self.env.items() if value is None]
-        given = [
-            f"{name}={shlex.quote(mask_pair(name, value))}"
+        own = {
+            name: value
             for name, value in self.env.items()
             if value is not None and name not in (LAUNCH_TAG, _KEEP_ENVIRON)
-        ]
-        words = [shlex.quote(word) for word in mask_words(self.argv)]
-        lines = ["exec env", *unset, *given, *_by_flag(words)]
+        }
+        given = [f"{name}={shlex.quote(value)}" for name, value in own.items() if is_harmless(name, value)]
+        inherited = [name for name, value in own.items() if not is_harmless(name, value)]
+        words, read = script_words(self.argv)
+        asked = "".join(
+            f': "${{{name}:?is not saved here: set it first}}"\nexport {name}\n'
+            for name in dict.fromkeys((*inherited, *read))
+        )
+        lines = ["exec env", *unset, *given, *_by_flag(list(words))]
         files = "".join(
             f"printf %s {shlex.quote(text)} > {shlex.quote(str(path))}\n" for path, text in self.files.items()
         )
-        return "#!/bin/sh\n" + files + " \\\n  ".join(lines) + "\n"
+        return "#!/bin/sh\n" + asked + files + " \\\n  ".join(lines) + "\n"
 
 
 def server_command(

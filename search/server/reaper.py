@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from search.host.nvml import gpu_users
+from search.masking import mask_words
 from search.server.command import GUARDIAN_TAG, LAUNCH_TAG
 from search.server.guardian import Process, process_table
-from search.server.masking import mask_words
 from search.server.system import variable_of
 
 GRACE_S = 10.0

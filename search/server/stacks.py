@@ -8,8 +8,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from search.masking import mask_text
 from search.server.guardian import Process
-from search.server.masking import mask_text
 
 MISSING = "no stack dump: py-spy is not installed"
 

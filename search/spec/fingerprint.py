@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import PurePath
 
 from search.host.environment import UNKNOWN
-from search.server.masking import is_secret_name
+from search.masking import is_harmless, is_secret_name, mask_text, mask_words
 from search.spec.study import StudySpec
 from search.storage.records import StudyKind
 
@@ -48,11 +48,11 @@ def fingerprint(spec: StudySpec, *, kind: StudyKind, facts: Mapping[str, str] | 
         "hardware.links": spec.hardware.links,
         "engine.release": engine.release,
         "engine.max_running_requests": engine.max_running_requests,
-        "engine.prefix": " ".join(engine.prefix),
+        "engine.prefix": _hidden_words(engine.prefix),
         "engine.patches": ", ".join(
             f"{patch.name} ({' '.join(sorted(patch.lifts))})" for patch in sorted(engine.patches, key=lambda p: p.name)
         ),
-        **{f"engine.env.{name}": _hidden(name, value) for name, value in engine.env.items()},
+        **{f"engine.env.{name}": _hidden_variable(name, value) for name, value in engine.env.items()},
         **{f"engine.server_args.{name}": _hidden(name, value) for name, value in engine.server_args.items()},
         "objectives.latency": spec.objectives.latency,
         "objectives.throughput": spec.objectives.throughput,
@@ -95,6 +95,17 @@ def _is_known(name: str, facts: Mapping[str, str]) -> bool:
 
 def _hidden(name: str, value: object) -> object:
     """A secret's hash in its place: a changed one is still seen."""
-    if not is_secret_name(name):
-        return value
-    return f"secret {hashlib.sha256(str(value).encode()).hexdigest()[:8]}"
+    return _hash(str(value)) if is_secret_name(name) or mask_text(str(value)) != str(value) else value
+
+
+def _hidden_variable(name: str, value: str) -> str:
+    return value if is_harmless(name, value) else _hash(value)
+
+
+def _hidden_words(words: tuple[str, ...]) -> str:
+    shown = " ".join(mask_words(words))
+    return shown if shown == " ".join(words) else f"{shown} ({_hash(' '.join(words))})"
+
+
+def _hash(text: str) -> str:
+    return f"secret {hashlib.sha256(text.encode()).hexdigest()[:8]}"

@@ -24,6 +24,9 @@ from search.spec.types import (
     KnownAlgorithm,
     Name,
     Positive,
+    Seed,
+    VariableName,
+    Word,
 )
 
 if TYPE_CHECKING:
@@ -79,8 +82,8 @@ class EngineSpec(_Part):
 
     release: str
     python: str = ""
-    prefix: tuple[str, ...] = Field((), strict=False)
-    env: dict[str, str] = {}
+    prefix: tuple[Word, ...] = Field((), strict=False)
+    env: dict[VariableName, Word] = {}
     server_args: dict[FlagName, Any] = {}
     patches: tuple[PatchSpec, ...] = Field((), strict=False)
     max_running_requests: Count = 256
@@ -275,7 +278,7 @@ class StudySpec(_Part):
     budget: BudgetSpec = BudgetSpec()
     earlier: tuple[EarlierSpec, ...] = Field((), strict=False)
     sampler: Literal["frontier", "tpe", "nsga2", "random", "grid"] = "frontier"
-    seed: int = 0
+    seed: Seed = 0
     simulation: SimulationSpec = SimulationSpec()
     assumptions: tuple[str, ...] = Field((), strict=False)
 

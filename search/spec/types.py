@@ -45,6 +45,25 @@ def _flag_name(value: str) -> str:
     return value
 
 
+def _variable_name(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value, re.ASCII):
+        raise ValueError(
+            f"an environment variable is named with letters, digits and underscores, not beginning with a digit, but got {value!r}"
+        )
+    if value.startswith("SPEC_SEARCH_"):
+        raise ValueError(
+            f"variables named SPEC_SEARCH_… mark the processes of a launch and are set by this tool, but got {value!r}"
+        )
+    return value
+
+
+def _word(value: str) -> str:
+    """A word of an argument list or a value in an environment: the system takes no NUL, a log no line break."""
+    if any(char in value for char in "\0\n\r"):
+        raise ValueError(f"a word holds no NUL and no line break, but got {value!r}")
+    return value
+
+
 def _known_algorithm(value: Any) -> Any:
     """Algorithms that SGLang has and this project does not drive are refused with what is missing."""
     missing = {
@@ -62,9 +81,12 @@ def _known_algorithm(value: Any) -> Any:
 ConfigId = Annotated[str, BeforeValidator(_yaml_off), AfterValidator(_config_id)]
 Fusion = Annotated[str, BeforeValidator(_yaml_off)]
 FlagName = Annotated[str, AfterValidator(_flag_name)]
+VariableName = Annotated[str, AfterValidator(_variable_name)]
+Word = Annotated[str, AfterValidator(_word)]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=64)]
 Concurrency = Annotated[int, Field(ge=1, le=4096)]
 Positive = Annotated[float, Field(gt=0)]
+Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
 Count = Annotated[int, Field(ge=1)]
 KnownAlgorithm = Annotated[Algorithm, BeforeValidator(_known_algorithm)]
 KnobValues = Annotated[tuple[str | int, ...], BeforeValidator(_yaml_switches)]

@@ -14,8 +14,8 @@ from search.contracts import Clock
 from search.errors import UsageError
 from search.outcomes import Evidence, Outcome, Reason
 from search.samplers.finite import FiniteSpaceSampler
-from search.server.masking import MASK, is_secret_name
 from search.spec.fingerprint import differences, renewed
+from search.spec.stored import stored_spec
 from search.spec.study import StudySpec
 from search.storage.heartbeat import owners_alive
 from search.storage.optuna_side import quiet_optuna
@@ -90,18 +90,6 @@ def accept_changes(name: str, fingerprint: Mapping[str, str], *, store: Store, c
     store.add_note(name, clock.now(), f"fingerprint changed at launch {following}: {'; '.join(lines)}")
     store.save_study(replace(known, fingerprint=renewed(known.fingerprint, fingerprint)))
     return tuple(lines)
-
-
-def stored_spec(spec: StudySpec) -> dict[str, object]:
-    """The study file as data for the database, values of secret variables masked."""
-    data = spec.model_dump(mode="json")
-    data["engine"]["env"] = {
-        name: MASK if is_secret_name(name) else value for name, value in data["engine"]["env"].items()
-    }
-    data["engine"]["server_args"] = {
-        name: MASK if is_secret_name(name) else value for name, value in data["engine"]["server_args"].items()
-    }
-    return data
 
 
 def settle(

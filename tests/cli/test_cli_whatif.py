@@ -16,9 +16,9 @@ from search.config import SpecConfig
 from search.contracts import PhaseResult
 from search.outcomes import Outcome
 from search.spec.file import find_study, load_study
+from search.spec.stored import stored_spec
 from search.storage.records import LaunchRecord, StudyRecord
 from search.storage.store import Store
-from search.study.resume import stored_spec
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 REPOSITORY = Path(__file__).parents[2]

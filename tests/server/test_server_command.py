@@ -96,8 +96,10 @@ def test_raw_words_replace_the_configs_exactly():
 def test_script_is_quoted_so_that_a_shell_runs_the_same_words(tmp_path):
     script = tmp_path / "command.sh"
     words = ("a b", "$(touch hacked)", "'q'", '{"k": "*"}', "--flag")
-    show = "import json, os, sys; print(json.dumps([sys.argv[1:], os.environ['NOTE'], 'GONE' in os.environ]))"
-    script.write_text(ServerCommand((sys.executable, "-c", show, *words), {"NOTE": "x; y", "GONE": None}).script())
+    show = "import json, os, sys; print(json.dumps([sys.argv[1:], os.environ['SGLANG_NOTE'], 'GONE' in os.environ]))"
+    script.write_text(
+        ServerCommand((sys.executable, "-c", show, *words), {"SGLANG_NOTE": "x; y", "GONE": None}).script()
+    )
     done = subprocess.run(["sh", script], capture_output=True, text=True, check=True, env={"GONE": "1"}, cwd=tmp_path)
     assert done.stdout == '[["a b", "$(touch hacked)", "\'q\'", "{\\"k\\": \\"*\\"}", "--flag"], "x; y", false]\n'
     assert not (tmp_path / "hacked").exists()
@@ -135,4 +137,21 @@ def test_secret_variable_is_masked_in_the_script_but_sent(name):
 def test_secret_flag_is_masked_in_the_script_but_sent():
     command = build(shared=deployment(server_args={"api-key": "tr0ub4dor"}))
     assert "tr0ub4dor" in command.argv
-    assert "--api-key '***'" in command.script()
+    assert "tr0ub4dor" not in command.script()
+    assert '--api-key "$API_KEY"' in command.script()
+
+
+def test_script_asks_for_the_secrets_that_it_does_not_hold_and_runs_with_them(tmp_path):
+    show = "import json, os, sys; print(json.dumps([sys.argv[1:], os.environ['DEPLOY_PIN']]))"
+    words = ("-e", "HF_TOKEN=hf 1", "--env=A_KEY=k2", "--api-key", "k3", "redis://:pw@host/0", "NCCL_P2P_LEVEL=SYS")
+    script = tmp_path / "command.sh"
+    script.write_text(ServerCommand((sys.executable, "-c", show, *words), {"DEPLOY_PIN": "1234"}).script())
+    text = script.read_text()
+    assert not [secret for secret in ("hf 1", "k2", "k3", ":pw", "1234") if secret in text]
+    env = {"DEPLOY_PIN": "1234", "HF_TOKEN": "hf 1", "A_KEY": "k2", "API_KEY": "k3", "SECRET": ":pw"}
+    done = subprocess.run(["sh", script], capture_output=True, text=True, check=True, env=env)
+    assert json.loads(done.stdout) == [list(words), "1234"]
+    for missing in env:
+        rest = {name: value for name, value in env.items() if name != missing}
+        lacking = subprocess.run(["sh", script], capture_output=True, text=True, env=rest)
+        assert lacking.returncode != 0 and missing in lacking.stderr and not lacking.stdout

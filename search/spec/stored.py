@@ -1,0 +1,38 @@
+"""The study file as data for a database or a recording: what it was, without its secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from search.masking import MASK, Masker, is_secret_name, mask_variable, mask_words
+from search.spec.study import EngineSpec, StudySpec
+
+
+def masker_of(engine: EngineSpec, *, inherited: Mapping[str, str] | None = None) -> Masker:
+    """Knows every secret that a study gives its servers.
+
+    Args:
+        engine: Its variables, prefix and arguments.
+        inherited: The environment of this process; variables with secret names count.
+    """
+    named = {name: str(value) for name, value in engine.server_args.items() if is_secret_name(name)}
+    known = Masker.of(env=engine.env, words=engine.prefix, inherited=inherited)
+    return Masker((*known.secrets, *named.values()))
+
+
+def stored_spec(spec: StudySpec) -> dict[str, object]:
+    """The study file as JSON-able data; of variables that are not known to be harmless, the names alone."""
+    data = spec.model_dump(mode="json")
+    engine: dict[str, Any] = data["engine"]
+    masked: dict[str, object] = masker_of(spec.engine).tree(data)
+    masked["engine"] = {
+        **masker_of(spec.engine).tree(engine),
+        "env": {name: mask_variable(name, value) for name, value in engine["env"].items()},
+        "prefix": list(mask_words(engine["prefix"])),
+        "server_args": {
+            name: MASK if is_secret_name(name) else masker_of(spec.engine).tree(value)
+            for name, value in engine["server_args"].items()
+        },
+    }
+    return masked
