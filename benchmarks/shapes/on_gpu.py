@@ -205,6 +205,7 @@ class Run:
         quick = self.args.quick
         tokens = 48 if quick else 96
         dialect = for_release(self.args.release)
+        target = Target(ports.base_url, dialect.meta_fields, shape.num_steps, silence_s=60)
         loads = {1: 2 if quick else 8, 10: 10 if quick else 50, 100: 100 if quick else 300}
         row: dict[str, Any] = {"greedy_text": _greedy_text(ports, self.prompts[:4], tokens)}
         # From the highest load down: what is compiled or allocated at first use is behind us when C=1 comes.
