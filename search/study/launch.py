@@ -31,8 +31,8 @@ from search.study.stages import ladder_loads
 
 _log = logging.getLogger(__name__)
 
-Gate: TypeAlias = Callable[[int, Sequence[PhaseResult]], Evidence | None]
-"""Of a trial and what was measured at the latency load: why nothing more need be, or None."""
+SkipRule: TypeAlias = Callable[[int, Sequence[PhaseResult]], Evidence | None]
+"""Of a trial and what was measured at the first objective's load: why nothing more need be, or None."""
 
 Recorded: TypeAlias = Callable[[SpecConfig, int], int]
 """Of a config and a concurrency."""
@@ -94,7 +94,7 @@ class Launcher:
         reports: Path,
         watch_all: bool = False,
         probe: bool = False,
-        gate: Gate | None = None,
+        gate: SkipRule | None = None,
         recorded: Recorded | None = None,
     ) -> None:
         self._spec = spec
@@ -199,7 +199,7 @@ class Launcher:
                 failure,
                 notes=notes,
                 duration_s=clock.monotonic() - started,
-                latency=self._spec.objectives.latency,
+                first=self._spec.axes[0].concurrency,
             )
             with self._writes:
                 self._store.finish_launch(self._study, record)
@@ -270,15 +270,15 @@ class Launcher:
                 self._phase(session, record, course, turn, concurrency, 1)
             self._check_outputs(session.effective.config, course)
             return
-        latency, throughput = self._spec.objectives.latency, self._spec.objectives.throughput
+        loads = self._spec.objective_loads
         for repeat in range(1, self._spec.measure.repeats + 1):
-            for concurrency in (latency, throughput):
-                if concurrency == throughput and (course.gated or self._skips(record, course)):
+            for concurrency in loads:
+                if concurrency != loads[0] and (course.gated or self._skips(record, course)):
                     continue
                 try:
                     self._phase(session, record, course, turn, concurrency, repeat)
                 except NotRecorded:
-                    if concurrency == latency:
+                    if concurrency == loads[0]:
                         raise
                     course.gated = True
         if not course.gated:
@@ -287,7 +287,7 @@ class Launcher:
         if course.skipped:
             return
         for concurrency in self._spec.loads:
-            if concurrency in (latency, throughput):
+            if concurrency in loads:
                 continue
             if not self._watch_all and not self._is_cheap(concurrency, course):
                 continue
@@ -301,9 +301,9 @@ class Launcher:
         self, session: Session, record: LaunchRecord, course: Course, turn: threading.Lock
     ) -> None:
         """Measure objectives again, in turn, until they are sure enough or were repeated as often as they may be."""
-        measure, objectives = self._spec.measure, self._spec.objectives
+        measure = self._spec.measure
         for repeat in range(measure.repeats + 1, measure.repeats_at_most + 1):
-            for concurrency in (objectives.latency, objectives.throughput):
+            for concurrency in self._spec.objective_loads:
                 repeats = [result for result in course.phases if result.concurrency == concurrency]
                 if len(repeats) == repeat - 1 and self._wants_another(record.asked, repeats):
                     self._phase(session, record, course, turn, concurrency, repeat)
@@ -314,10 +314,10 @@ class Launcher:
         return not self._watch_all and (repeat_doubt(repeats) or 0.0) > self._spec.measure.doubt
 
     def _skips(self, record: LaunchRecord, course: Course) -> bool:
-        """Whether the throughput of a proposal need not be measured; asked once, after its first latency phase."""
+        """Whether the second objective of a proposal need not be measured; asked once, after the first phase of the first."""
         if self._gate is None or record.stage != "search" or record.trial is None:
             return False
-        if any(phase.concurrency == self._spec.objectives.throughput for phase in course.phases):
+        if any(phase.concurrency == self._spec.axes[1].concurrency for phase in course.phases):
             return False
         effective = course.effective
         if effective is not None and effective.config != record.asked:
@@ -354,8 +354,7 @@ class Launcher:
         """The study's gate for these prompts; made when a server first tells tokens, since earlier baselines are read for it."""
         with self._writes:
             if held_out not in self._lossless:
-                objectives = self._spec.objectives
-                gate = LosslessGate(self._reports, (objectives.latency, objectives.throughput))
+                gate = LosslessGate(self._reports, self._spec.objective_loads)
                 launches = self._store.launches(self._study)
                 gate.remember([launch for launch in launches if (launch.stage == "confirm") is held_out])
                 self._lossless[held_out] = gate
@@ -387,7 +386,7 @@ class Launcher:
         with nullcontext() if self._spec.measure.parallel_loads else turn:
             if self._stopped.is_set():
                 raise Interrupted(f"The phase at concurrency {phase.concurrency} was not begun, because the run ends.")
-            return session.measure(phase, repeat)
+            return replace(session.measure(phase, repeat), gpus=self._spec.model.tp)
 
     def _is_cheap(self, concurrency: int, course: Course) -> bool:
         """Whether a watch phase should take no longer than the boot did, at the throughput just seen.
@@ -417,7 +416,7 @@ class Course:
         gated: Not everything was measured, on purpose.
         interrupted: Ctrl-C was pressed.
         hopeless: Why the drafts never help, by the probe.
-        skipped: Why the high concurrency was not measured.
+        skipped: Why the second objective was not measured.
         lossless: How its answers compare with the baseline's.
     """
 
@@ -439,7 +438,7 @@ class Course:
         *,
         notes: tuple[Note, ...],
         duration_s: float,
-        latency: int,
+        first: int,
     ) -> LaunchRecord:
         """The row of a launch that is over.
 
@@ -448,10 +447,10 @@ class Course:
             failure: What ended it early, if anything did.
             notes: Known before it began.
             duration_s: From its start to the proof of its stop.
-            latency: The low objective concurrency.
+            first: Concurrency of the first objective.
         """
         ran = self.effective.config if self.effective else record.asked
-        found = {*notes, *(note for phase in self.phases for note in phase.notes), *self._notes(latency)}
+        found = {*notes, *(note for phase in self.phases for note in phase.notes), *self._notes(first)}
         if ran.config_id != record.asked.config_id:
             found.add(Note.EFFECTIVE_DIFFERS)
         if failure:
@@ -473,12 +472,12 @@ class Course:
             lossless=self.lossless,
         )
 
-    def _notes(self, latency: int) -> Iterator[Note]:
+    def _notes(self, first: int) -> Iterator[Note]:
         """What only several phases of a launch tell."""
         for concurrency in {result.concurrency for result in self.phases}:
             yield from repeat_notes([result for result in self.phases if result.concurrency == concurrency])
-        low = [result for result in self.phases if result.concurrency == latency]
-        if any(accept_drift(first, loaded) for first in low[:1] for loaded in self.phases if loaded not in low):
+        low = [result for result in self.phases if result.concurrency == first]
+        if any(accept_drift(alone, loaded) for alone in low[:1] for loaded in self.phases if loaded not in low):
             yield Note.ACCEPT_DRIFT
         if self.hopeless or any(
             result.accept_length is not None and result.accept_length <= DRAFTS_HELP_ABOVE for result in low

@@ -420,7 +420,7 @@ def run_study(
         sampler,
         configs=space.configs,
         seed=spec.seed if seed is None else seed,
-        loads=(spec.objectives.latency, spec.objectives.throughput),
+        objectives=spec.axes,
         cost=launch_cost(spec),
         earlier=earlier.observations,
         earlier_starts=earlier.starts,

@@ -8,10 +8,11 @@ import pytest
 from search.analysis.findings import Prediction, Predictions
 from search.config import SpecConfig
 from search.contracts import VirtualClock
+from search.metrics import gain_percent, number
 from search.outcomes import Evidence, Note
 from search.report.lines import launched_line, launching_line, start_lines
 from search.report.listener import ReportListener, RunLog
-from search.report.text import duration, number, percent
+from search.report.text import duration
 from search.stats.estimates import Estimate
 from search.study.events import Ending, Launching, RunStart
 
@@ -144,4 +145,4 @@ def test_number_reads(value, text):
 
 @pytest.mark.parametrize(("gain", "text"), [(0.1014, "+10.1%"), (-0.0001, "+0.0%"), (-0.064, "-6.4%"), (1.2, "+120%")])
 def test_percent_reads(gain, text):
-    assert percent(gain) == text
+    assert gain_percent(1 + gain) == text

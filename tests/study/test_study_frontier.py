@@ -76,8 +76,8 @@ def test_what_was_expected_is_stored_before_the_launch_and_held_against_its_numb
     assert baseline.expected is None  # nothing is known before it
     assert [launch.stage for launch in others] == ["known", "search", "search", "search"]
     for launch in others:
-        slow, middle, fast = launch.expected.output_tps
-        assert 0 < slow < middle < fast and launch.expected.latency_ms == tuple(sorted(launch.expected.latency_ms))
+        slow, middle, fast = launch.expected.second
+        assert 0 < slow < middle < fast and launch.expected.first == tuple(sorted(launch.expected.first))
         if launch.stage == "search":
             assert (
                 f"and {middle:.0f} tok/s" in launch.why
