@@ -168,7 +168,7 @@ def test_page_before_the_first_measurement_says_so(content):
         winners=(),
         picks=(),
         failures=(),
-        answers=(),
+        verdicts=(),
         headlines=(),
     )
     text = own_part(page(replace(content, judgement=judgement, launches=())))
@@ -210,7 +210,7 @@ def test_predictions_that_were_wrong_are_marked_in_the_table_and_words_are_escap
 
 
 def test_search_whose_every_launch_failed_still_says_what_was_expected(content):
-    told = Predictions(sentences=("Of 1 config it expected 0.9 to give a measurement; 0 did.",))
+    told = PredictedValues(sentences=("Of 1 config it expected 0.9 to give a measurement; 0 did.",))
     text = page(replace(content, judgement=replace(content.judgement, predictions=told)))
     assert "<h2>Predicted and measured</h2>" in text and "0 did." in text
 

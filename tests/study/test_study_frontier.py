@@ -162,7 +162,7 @@ def test_cost_of_a_launch_is_the_cost_models_until_boots_were_seen(frontier):
     # The generic cost model boots in 60 s and stops in 8 s.
     assert (before.boot_s, after.boot_s) == (68.0, 2008.0)
     # Two repeats of 16 requests and two warm-up rounds of 2; of 400 and 100 at the other end.
-    assert after.latency_tokens == (2 * 16 + 2 * 2) * 256 and after.throughput_tokens == (2 * 400 + 2 * 100) * 256
+    assert after.tokens == ((2 * 16 + 2 * 2) * 256, (2 * 400 + 2 * 100) * 256)
 
 
 def test_several_slots_spread_and_gate_in_threads(frontier):

@@ -109,14 +109,14 @@ questions:
   width-or-overlap: {config: v2-k1-s2-d3, against: [v1-k1-s2-d3], at: [100]}
 """
     launches = launches_of(STORY)
-    answers = {answer.name: answer for answer in judge(spec(extra), launches).answers}
+    answers = {answer.name: answer for answer in judge(spec(extra), launches).verdicts}
     assert answers["chain-beats-tree"].verdict == "supported"
-    assert answers["chain-beats-tree"].text == "v2-k1-s2-d3 against v1-k4-s3-d16: +7.3% at C=1, +119.5% at C=100."
+    assert answers["chain-beats-tree"].text == "v2-k1-s2-d3 against v1-k4-s3-d16: +7.3% at C=1, +119% at C=100."
     assert answers["chain-beats-off"].verdict == "refuted" and "-6.4% at C=1" in answers["chain-beats-off"].text
     assert answers["chain-at-100"].verdict == "not separable"
     assert answers["width-or-overlap"].text == "v1-k1-s2-d3 was not launched."
     failed = launch(4, "v1-k1-s2-d3", outcome=Outcome.FAILED, reason=Reason.OOM_GRAPH, evidence=Evidence("no room"))
-    answers = {answer.name: answer for answer in judge(spec(extra), [*launches, failed]).answers}
+    answers = {answer.name: answer for answer in judge(spec(extra), [*launches, failed]).verdicts}
     assert answers["width-or-overlap"].verdict == "not measured"
     assert answers["width-or-overlap"].text == "v1-k1-s2-d3 ended as FAILED (OOM_GRAPH)."
 
