@@ -163,7 +163,7 @@ class Comparison:
         self._rounds = rounds
         self._holds = holds
         self._folder = folder
-        self._loads = loads or (spec.objectives.latency, spec.objectives.throughput)
+        self._loads = loads or spec.objective_loads
 
     async def __call__(
         self,
@@ -259,7 +259,7 @@ def main() -> None:
             paths.root.mkdir(parents=True, exist_ok=True)
             try:
                 with engine.launch(config, slot=Slot(0, uuids), paths=paths) as session:
-                    session.measure(spec.measure.phase(spec.objectives.latency, warm=True), 1)
+                    session.measure(spec.measure.phase(spec.axes[0].concurrency, warm=True), 1)
             finally:
                 engine.close()
         table["runs"][name] = [asdict(run) for run in comparison.runs]

@@ -58,7 +58,7 @@ def held(table: Table, seed: int) -> Iterator[Held]:
     """Search a table once, and look at the belief on the way."""
     entrant = make_entrant("frontier", table, seed=sampler_seed(table.name, seed))
     course = run_course(table, entrant, budget=max(AFTER), seed=seed)
-    low, high = table.spec.objectives.latency, table.spec.objectives.throughput
+    low, high = (axis.concurrency for axis in table.spec.axes)
     prior = Prior.of(table.space.configs, (low, high), seed=sampler_seed(table.name, seed))
     for count in AFTER:
         launches = course.launches[:count]

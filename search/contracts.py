@@ -223,6 +223,10 @@ class PhaseResult:
         e2e_ms: Request sent to last token, mean over requests.
         goodput_rps: Requests per second of the steady window that met the study's limits; None
             without limits.
+        ttft_p50_ms: Median of the time to first token.
+        e2e_p99_ms: 99th percentile of the time from sending a request to its last token.
+        goodput: Share of the requests that met the study's limits, 0 to 1; None without limits.
+        gpus: Of the server; written by the driver, which knows the deployment. None in older rows.
         gpu: State of the GPUs during the phase; None where nobody looked.
         client_busy: Processor time of the client / duration, 0 to 1; near 1 the client was the
             bottleneck.
@@ -257,6 +261,10 @@ class PhaseResult:
     goodput_rps: float | None = None
     gpu: GpuState | None = None
     client_busy: float | None = None
+    ttft_p50_ms: float | None = None
+    e2e_p99_ms: float | None = None
+    goodput: float | None = None
+    gpus: int | None = None
     outputs: tuple[tuple[int, ...], ...] = field(default=(), compare=False, repr=False)
     requested: int | None = None
 

@@ -111,8 +111,8 @@ def _launch(
     try:
         with engine.launch(config, slot=Slot(0), paths=LaunchPaths(Path(f"{number:04d}"))) as session:
             boot_s = spent_s = session.boot_s
-            for load in (spec.objectives.latency, spec.objectives.throughput):
-                if load == spec.objectives.throughput:
+            for load in spec.objective_loads:
+                if load != spec.axes[0].concurrency:
                     begun = time.perf_counter()
                     skipped = entrant.skips(config, tuple(phases))
                     thinking = time.perf_counter() - begun

@@ -1,4 +1,4 @@
-"""The area two objectives dominate: latency (smaller is better) against throughput (larger is better).
+"""The area two objectives dominate, as points of which the first is to be small and the second large.
 
 The judge's own arithmetic, shared with no sampler, so that a sampler's mistake cannot hide in it.
 """
@@ -7,11 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from search.metrics import Direction, Objectives
+
 Point = tuple[float, float]
-"""Latency in milliseconds per token, throughput in tokens per second."""
+"""Both objectives: milliseconds per token and tokens per second, or whatever else the study searches, see `point_of`."""
 
 WORSE = 0.10
 """The reference point is this share worse than the worst that counts, on each axis."""
+
+
+def point_of(axes: Objectives, values: tuple[float, float]) -> Point:
+    """Values of a study's objectives as a point; one that is better the other way is taken as its reciprocal."""
+    first, second = (max(value, axis.metric.floor) for axis, value in zip(axes, values, strict=True))
+    small, large = (axis.direction is Direction.MINIMIZE for axis in axes)
+    return first if small else 1.0 / first, 1.0 / second if large else second
 
 
 def front(points: Iterable[Point]) -> list[Point]:

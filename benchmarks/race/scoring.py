@@ -9,10 +9,11 @@ from itertools import accumulate
 from statistics import fmean
 
 from benchmarks.race.contest import Course, load_minutes, minutes
-from benchmarks.race.hypervolume import Point, front
-from benchmarks.race.tables import Table, tpot_ms
+from benchmarks.race.hypervolume import Point, front, point_of
+from benchmarks.race.tables import Table, results_of
 from search.config import SpecConfig
 from search.engines.recording import Row
+from search.metrics import loads_of, values_of
 from search.outcomes import Outcome
 from search.storage.records import LaunchRecord
 from search.study.trials import objective_values
@@ -32,7 +33,7 @@ class Score:
         minutes: Of GPUs held, up to and with each launch.
         load_minutes: Of that, measuring, over the race.
         failed: Launches without a measurement, gated ones aside.
-        gated: Launches that measured the latency alone.
+        gated: Launches that measured the first objective alone.
         regret: Per reported pick, by how much it is truly worse than the best of the table.
         asked: The config ids, in launch order.
         seconds: The sampler's own time per launch: mean and longest. Not deterministic.
@@ -102,9 +103,11 @@ def regret(table: Table, launches: Sequence[LaunchRecord], *, seed: int) -> dict
     is its regret. `front` is the share of the hypervolume that the whole reported front lacks.
     """
     seen = {
-        launch.config: objective_values(launch, table.spec)
+        launch.config: point_of(table.spec.axes, values)
         for launch in launches
-        if launch.outcome is Outcome.MEASURED and launch.config in table.truth
+        if launch.outcome is Outcome.MEASURED
+        and launch.config in table.truth
+        and (values := objective_values(launch, table.spec)) is not None
     }
     best = front(seen.values())
     repeats = table.dealt(seed).repeats()
@@ -131,14 +134,12 @@ def _both(point: Point) -> float:
 
 def _measured_again(table: Table, repeats: Mapping[tuple[SpecConfig, int], Sequence[Row]], config: SpecConfig) -> Point:
     """Means over the repeats the race has not used, or over all where it has used them all."""
-    spec = table.spec
+    spec, axes = table.spec, table.spec.axes
 
     def unused(load: int) -> Sequence[Row]:
         rows = repeats[config, load]
         return rows[spec.measure.repeats :] or rows
 
-    low, high = unused(spec.objectives.latency), unused(spec.objectives.throughput)
-    return (
-        fmean(map(tpot_ms, low)),
-        fmean(row.output_tps or 0.0 for row in high),
-    )
+    values = values_of(axes, results_of([row for load in loads_of(axes) for row in unused(load)]))
+    assert values is not None, "what is on the measured front was measured"
+    return point_of(axes, values)

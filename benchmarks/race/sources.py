@@ -8,8 +8,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
-from benchmarks.race.hypervolume import Point
-from benchmarks.race.tables import Table, read_table
+from benchmarks.race.hypervolume import Point, point_of
+from benchmarks.race.tables import Table, read_table, results_of
 from benchmarks.race.worlds import HALVES, Half, make_world
 from search.app.assemble import read_spec
 from search.app.options import RunOptions
@@ -17,8 +17,9 @@ from search.config import SpecConfig
 from search.contracts import LaunchPaths, Phase, PhaseResult, Slot
 from search.dialects import for_release
 from search.engines import SimulatedEngine
-from search.engines.recording import META, Recording, Row
+from search.engines.recording import META, Recording, Row, told_beside
 from search.errors import LaunchFailed, UsageError
+from search.metrics import fields_told, values_of
 from search.outcomes import Outcome
 from search.physics.files import load_physics
 
@@ -81,19 +82,21 @@ def simulated_table(study: str, *, group: str) -> Table:
     spec = read_spec(RunOptions(here=HERE, study=study))
     physics = load_physics(spec.simulation.physics)
     space = spec.space_of(for_release(spec.engine.release))
-    noisy = SimulatedEngine(physics, seed=spec.seed, deployment=spec.deployment)
-    exact = SimulatedEngine(physics, seed=spec.seed, deployment=spec.deployment, noise=False)
-    loads = (spec.objectives.latency, spec.objectives.throughput)
+    limits = spec.measure.limits.load_limits
+    noisy = SimulatedEngine(physics, seed=spec.seed, deployment=spec.deployment, limits=limits)
+    exact = SimulatedEngine(physics, seed=spec.seed, deployment=spec.deployment, noise=False, limits=limits)
+    axes, loads = spec.axes, spec.objective_loads
     phases = [spec.measure.phase(load, warm=True) for load in loads]
+    fields = fields_told(axes)
     rows: list[Row] = []
     truth: dict[SpecConfig, Point] = {}
     for number, config in enumerate(space.configs, start=1):
-        made = list(_launched(noisy, config, number, phases, repeats=SIMULATED_REPEATS))
+        made = list(_launched(noisy, config, number, phases, fields, repeats=SIMULATED_REPEATS))
         rows += made
         if made[0].measured:
-            low, high = _launched(exact, config, number, phases, repeats=1)
-            assert low.tpot_ms is not None and high.output_tps is not None
-            truth[config] = (low.tpot_ms, high.output_tps)
+            values = values_of(axes, results_of(list(_launched(exact, config, number, phases, fields, repeats=1))))
+            assert values is not None, "a simulator tells every metric"
+            truth[config] = point_of(axes, values)
     meta = {
         "name": f"{study}.simulated",
         "synthetic": True,
@@ -107,18 +110,24 @@ def simulated_table(study: str, *, group: str) -> Table:
 
 
 def _launched(
-    engine: SimulatedEngine, config: SpecConfig, number: int, phases: Sequence[Phase], *, repeats: int
+    engine: SimulatedEngine,
+    config: SpecConfig,
+    number: int,
+    phases: Sequence[Phase],
+    fields: Sequence[str],
+    *,
+    repeats: int,
 ) -> Iterator[Row]:
     try:
         with engine.launch(config, slot=Slot(0), paths=LaunchPaths(Path(f"{number:04d}"))) as session:
             for repeat in range(1, repeats + 1):
                 for phase in phases:
-                    yield _row(config, number, session.measure(phase, repeat), boot_s=session.boot_s)
+                    yield _row(config, number, session.measure(phase, repeat), fields, boot_s=session.boot_s)
     except LaunchFailed as error:
         yield Row(config=config, launch=number, outcome=Outcome.FAILED, reason=error.reason, boot_s=error.spent_s)
 
 
-def _row(config: SpecConfig, number: int, phase: PhaseResult, *, boot_s: float) -> Row:
+def _row(config: SpecConfig, number: int, phase: PhaseResult, fields: Sequence[str], *, boot_s: float) -> Row:
     return Row(
         config=config,
         launch=number,
@@ -129,6 +138,7 @@ def _row(config: SpecConfig, number: int, phase: PhaseResult, *, boot_s: float) 
         output_tps=phase.output_tps,
         tpot_ms=phase.tpot_ms,
         ttft_ms=phase.ttft_ms,
+        beside=told_beside(phase, fields),
         accept_length=phase.accept_length,
         accept_histogram=phase.accept_histogram,
         boot_s=boot_s,

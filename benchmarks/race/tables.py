@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from random import Random
-from statistics import fmean
 
-from benchmarks.race.hypervolume import Point, front, hypervolume, reference_point
+from benchmarks.race.hypervolume import Point, front, hypervolume, point_of, reference_point
 from search.app.recordings import spec_of_recording
 from search.config import SpecConfig
-from search.engines.recording import Recording, Row, read_recording
+from search.contracts import PhaseResult
+from search.engines.recording import Recording, Row, read_recording, result_of
 from search.errors import UsageError
+from search.metrics import loads_of, values_of
 from search.space import Space
 from search.spec.study import StudySpec
 
@@ -119,14 +120,13 @@ def table_of(recording: Recording, *, group: str, rough: bool = False) -> Table:
     Raises:
         UsageError: Its baseline was never measured at both objectives.
     """
-    objectives = spec_of_recording(recording).objectives
+    axes = spec_of_recording(recording).axes
     repeats = recording.repeats()
     truth: dict[SpecConfig, Point] = {}
     for config in recording.space():
-        low = repeats.get((config, objectives.latency))
-        high = repeats.get((config, objectives.throughput))
-        if low and high:
-            truth[config] = (fmean(map(tpot_ms, low)), fmean(row.output_tps or 0.0 for row in high))
+        rows = [row for load in loads_of(axes) for row in repeats.get((config, load), ())]
+        if (values := values_of(axes, results_of(rows))) is not None:
+            truth[config] = point_of(axes, values)
     return Table(group=group, recording=recording, truth=truth, rough=rough)
 
 
@@ -140,20 +140,20 @@ def read_table(folder: Path, *, group: str) -> Table:
     source = folder / TRUTH
     if not source.exists():
         return table_of(recording, group=group)
+    axes = spec_of_recording(recording).axes
+    first, second = (axis.name for axis in axes)
     try:
         with source.open(encoding="utf-8", newline="") as file:
             truth = {
-                SpecConfig.from_id(cells["config_id"]): (float(cells["c1_tpot_ms"]), float(cells["c100_output_tps"]))
+                SpecConfig.from_id(cells["config_id"]): point_of(axes, (float(cells[first]), float(cells[second])))
                 for cells in csv.DictReader(file)
                 if cells["feasible"] == "1"
             }
     except (KeyError, ValueError) as error:
-        raise UsageError(
-            f"{source}: each row tells config_id, feasible, c1_tpot_ms, c100_output_tps: {error}."
-        ) from error
+        raise UsageError(f"{source}: each row tells config_id, feasible, {first}, {second}: {error}.") from error
     return Table(group=group, recording=recording, truth=truth, rough=bool(recording.meta.get("rough")))
 
 
-def tpot_ms(row: Row) -> float:
-    """At concurrency 1 the rate and the time per token are two ways to say the same."""
-    return row.tpot_ms if row.tpot_ms is not None else 1000.0 / (row.output_tps or 1.0)
+def results_of(rows: Sequence[Row]) -> list[PhaseResult]:
+    """Measured rows as results, for what objectives are computed from."""
+    return [result_of(row, repeat=place, requests=0, computed=False) for place, row in enumerate(rows, 1)]

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from search.analysis.calibration import predictions
 from search.analysis.drift import drift_sentences, host_drifts, order_effects, slot_sentences, steady_sentences
-from search.analysis.findings import Failure, Judgement
+from search.analysis.findings import FailedLaunch, Judgement
 from search.analysis.headlines import headlines
-from search.analysis.questions import answers
+from search.analysis.questions import verdicts
 from search.analysis.remarks import order_notes, remarks
 from search.analysis.results import Memo, barred_configs, config_results, ordered, pareto_front
-from search.analysis.winners import grounded_winners, picks
+from search.analysis.winners import grounded_winners, objective_winners, picks
 from search.outcomes import Outcome
 from search.spec.study import StudySpec
 from search.storage.records import LaunchRecord
@@ -27,31 +27,33 @@ def judge(spec: StudySpec, launches: Sequence[LaunchRecord], memo: Memo | None =
     ]
     drifts = host_drifts(spec, launches)
     winners, beyond = grounded_winners(spec, results)
+    at_objectives = objective_winners(spec.axes, results)
     return Judgement(
         baselines=tuple(result for result in results if not result.config.speculates),
         results=tuple(results),
-        front=tuple(pareto_front(results)),
+        front=tuple(pareto_front(spec.axes, results)),
         winners=tuple(winners),
         beyond=tuple(beyond),
-        picks=tuple(picks(spec, results, winners)),
+        picks=tuple(picks(spec, results, winners, at_objectives)),
         failures=tuple(_failures(launches)),
-        answers=tuple(answers(spec, results, launches)),
+        verdicts=tuple(verdicts(spec, results, launches)),
         headlines=(
-            *headlines(results, winners, beyond),
+            *headlines(results, winners, beyond, at_objectives),
             *drift_sentences(drifts),
             *slot_sentences(spec, launches),
         ),
         remarks=(*remarks(results, launches, order), *steady_sentences(drifts)),
         barred=tuple(barred_configs(launches)),
         predictions=predictions(spec, launches),
+        objective_winners=tuple(at_objectives),
     )
 
 
-def _failures(launches: Sequence[LaunchRecord]) -> Iterator[Failure]:
+def _failures(launches: Sequence[LaunchRecord]) -> Iterator[FailedLaunch]:
     for launch in launches:
         if launch.reason is None or launch.outcome in (None, Outcome.MEASURED, Outcome.GATED):
             continue
-        yield Failure(
+        yield FailedLaunch(
             launch=launch.number,
             config=launch.asked,
             outcome=launch.outcome.value,

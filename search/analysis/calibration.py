@@ -5,14 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from statistics import fmean, stdev
+from typing import TypeAlias
 
 from scipy.stats import binom, t
 
-from search.analysis.findings import Prediction, Predictions
-from search.analysis.results import launch_load
+from search.analysis.findings import PredictedValue, PredictedValues
+from search.analysis.results import launch_load, metric_estimate
+from search.metrics import METRICS, Metric, Objective
 from search.outcomes import Blame, Note, Outcome
 from search.spec.study import StudySpec
-from search.storage.records import Expected, LaunchRecord
+from search.storage.records import LaunchRecord
+
+Band: TypeAlias = tuple[float, float, float]
 
 BAND = 0.90
 """Share of numbers that are to lie between the quantiles of `Expected`."""
@@ -24,7 +28,7 @@ _SURE = 0.8
 """A config that was thought to start with this probability, and did not, is named."""
 
 
-def predictions(spec: StudySpec, launches: Sequence[LaunchRecord]) -> Predictions:
+def predictions(spec: StudySpec, launches: Sequence[LaunchRecord]) -> PredictedValues:
     """Compare all launches of which something was expected.
 
     Left out are numbers of a config that nobody asked for (EFFECTIVE_DIFFERS), of garbage, and of launches that
@@ -32,41 +36,57 @@ def predictions(spec: StudySpec, launches: Sequence[LaunchRecord]) -> Prediction
     """
     told = [launch for launch in launches if launch.expected is not None and launch.outcome is not None]
     numbers = [number for launch in told for number in _numbers(spec, launch)]
-    return Predictions(tuple(numbers), tuple(_sentences(numbers, told)))
+    return PredictedValues(tuple(numbers), tuple(_sentences(numbers, told)))
 
 
-def _numbers(spec: StudySpec, launch: LaunchRecord) -> Iterator[Prediction]:
+def _numbers(spec: StudySpec, launch: LaunchRecord) -> Iterator[PredictedValue]:
     if launch.outcome not in (Outcome.MEASURED, Outcome.GATED) or Note.EFFECTIVE_DIFFERS in launch.notes:
         return
     assert launch.expected is not None
-    for load, band in _rates(spec, launch.expected).items():
-        at = launch_load(launch, load)
-        if at is not None:
-            yield Prediction(launch.number, launch.config, load, band, at.rate)
+    for axis, band in zip(spec.axes, (launch.expected.first, launch.expected.second), strict=True):
+        at = launch_load(launch, axis.concurrency)
+        if at is None:
+            continue
+        metric, told = _as_people_see_it(axis, band)
+        measured = at.rate if axis.link is not None else metric_estimate(axis.metric, launch.repeats(axis.concurrency))
+        if measured is not None:
+            yield PredictedValue(launch.number, launch.config, axis.concurrency, metric, told, measured)
 
 
-def _rates(spec: StudySpec, expected: Expected) -> dict[int, tuple[float, float, float]]:
-    """Tokens per second at both objective concurrencies, the slow end first."""
-    low, high = spec.objectives.latency, spec.objectives.throughput
-    fast, middle, slow = expected.latency_ms
-    return {low: (1000.0 * low / slow, 1000.0 * low / middle, 1000.0 * low / fast), high: expected.output_tps}
+def _as_people_see_it(axis: Objective, band: Band) -> tuple[Metric, Band]:
+    """The rate of the load where the objective is that in other units, in tokens per second; else the objective itself."""
+    if axis.link is None:
+        return axis.metric, band
+    low, middle, high = band
+    scale, power = axis.link
+    load = axis.concurrency
+    if power < 0:  # rates of one request or all: scale * pace ** -1
+        factor = 1000.0 * load / scale
+        return METRICS["output_tps"], (low * factor, middle * factor, high * factor) if factor != 1.0 else band
+    return METRICS["output_tps"], (
+        1000.0 * load / (high / scale),
+        1000.0 * load / (middle / scale),
+        1000.0 * load / (low / scale),
+    )
 
 
-def _sentences(numbers: Sequence[Prediction], launches: Sequence[LaunchRecord]) -> Iterator[str]:
+def _sentences(numbers: Sequence[PredictedValue], launches: Sequence[LaunchRecord]) -> Iterator[str]:
     if numbers:
         yield _held(numbers)
     for number in sorted((n for n in numbers if not n.held), key=lambda n: -abs(math.log(n.ratio))):
         slow, middle, fast = number.expected
         yield (
             f"The model was wrong here: {number.config} at C={number.concurrency} (launch {number.launch}) measured "
-            f"{number.measured.value:,.1f} tok/s, where it expected {middle:,.1f} ({slow:,.1f} to {fast:,.1f})."
+            f"{_value(number)}, where it expected {_plain(number, middle)} ({_plain(number, slow)} to "
+            f"{_plain(number, fast)})."
         )
-    for load in sorted({number.concurrency for number in numbers}):
-        yield from _bias(load, [number.ratio for number in numbers if number.concurrency == load])
+    for load, metric in sorted({(number.concurrency, number.metric.name) for number in numbers}):
+        same = [number for number in numbers if (number.concurrency, number.metric.name) == (load, metric)]
+        yield from _bias(load, METRICS[metric], [number.ratio for number in same])
     yield from _starts(launches)
 
 
-def _held(numbers: Sequence[Prediction]) -> str:
+def _held(numbers: Sequence[PredictedValue]) -> str:
     held, of = sum(number.held for number in numbers), len(numbers)
     text = (
         f"Of {_counted(of, 'number')} that the model predicted before the launch, {held} {'lies' if held == 1 else 'lie'} "
@@ -81,15 +101,25 @@ def _counted(count: int, word: str) -> str:
     return f"{count} {word}{'' if count == 1 else 's'}"
 
 
-def _bias(load: int, ratios: Sequence[float]) -> Iterator[str]:
+def _plain(number: PredictedValue, value: float) -> str:
+    return f"{value:,.1f}" if number.metric.unit else f"{value:.1%}"
+
+
+def _value(number: PredictedValue) -> str:
+    return f"{_plain(number, number.measured.value)} {number.metric.unit}".rstrip()
+
+
+def _bias(load: int, metric: Metric, ratios: Sequence[float]) -> Iterator[str]:
     """One-sided misses; of a mean of few, so by Student's t."""
     if len(ratios) < _FEW:
         return
     logs = [math.log(ratio) for ratio in ratios]
     mean, spread = fmean(logs), stdev(logs) / math.sqrt(len(logs))
     if 2 * t.sf(abs(mean) / max(spread, 1e-12), len(logs) - 1) < _CHANCE:
+        better, worse = ("faster", "slower") if metric.name == "output_tps" else ("better", "worse")
+        of = "" if metric.name == "output_tps" else f" in {metric.title}"
         yield (
-            f"At C={load} launches are {'faster' if mean > 0 else 'slower'} than it expected, by {abs(math.expm1(mean)):.1%} "
+            f"At C={load} launches are {better if mean > 0 else worse}{of} than it expected, by {abs(math.expm1(mean)):.1%} "
             "in the mean."
         )
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import log, sqrt
+from math import exp, log, sqrt
 from statistics import fmean, stdev
 
 from search.analysis.findings import ConfigResult
 from search.analysis.results import config_results, is_baseline_to_compare
 from search.analysis.winners import TIE
 from search.config import SpecConfig
-from search.contracts import PhaseResult
+from search.metrics import gain_percent, rate_tps
 from search.outcomes import Outcome
 from search.spec.study import StudySpec
 from search.stats.estimates import Estimate, ratio, separable
@@ -112,13 +112,8 @@ def _listed(drift: HostDrift, loads: Sequence[int]) -> str:
 
 def gain_words(told: Estimate) -> str:
     """A ratio as people read it: `+3.1% [+2.0%, +4.2%]`; without brackets where the doubt is not known."""
-    text = _percent(told.value - 1)
-    return text if told.lo is None or told.hi is None else f"{text} [{_percent(told.lo - 1)}, {_percent(told.hi - 1)}]"
-
-
-def _percent(gain: float) -> str:
-    text = f"{gain:+.1%}"
-    return "+0.0%" if text == "-0.0%" else text
+    text = gain_percent(told.value)
+    return text if told.lo is None or told.hi is None else f"{text} [{gain_percent(told.lo)}, {gain_percent(told.hi)}]"
 
 
 _FEWEST_LAUNCHES = 5
@@ -128,7 +123,7 @@ _BEYOND = 4.0
 
 
 def order_effects(launches: Sequence[LaunchRecord]) -> dict[int, float]:
-    """Loads at which the last repeat of a launch differs from the first, and by what share of its rate."""
+    """Loads at which the last repeat of a launch differs from the first, and the ratio of their rates."""
     shifts: dict[int, list[float]] = {}
     for launch in launches:
         if launch.outcome is not Outcome.MEASURED:
@@ -136,8 +131,8 @@ def order_effects(launches: Sequence[LaunchRecord]) -> dict[int, float]:
         for load in {phase.concurrency for phase in launch.phases}:
             repeats = launch.repeats(load)
             if len(repeats) > 1:
-                shifts.setdefault(load, []).append(log(_rate(repeats[-1]) / _rate(repeats[0])))
-    return {load: mean for load, found in sorted(shifts.items()) if (mean := _told(found)) is not None}
+                shifts.setdefault(load, []).append(log(rate_tps(repeats[-1]) / rate_tps(repeats[0])))
+    return {load: exp(mean) for load, found in sorted(shifts.items()) if (mean := _told(found)) is not None}
 
 
 def _told(shifts: Sequence[float]) -> float | None:
@@ -146,10 +141,6 @@ def _told(shifts: Sequence[float]) -> float | None:
     mean = fmean(shifts)
     error = stdev(shifts) / sqrt(len(shifts))
     return mean if abs(mean) > max(_MATTERS, _BEYOND * error) else None
-
-
-def _rate(result: PhaseResult) -> float:
-    return 1000 / result.tpot_ms if result.concurrency == 1 and result.tpot_ms else result.output_tps
 
 
 def slot_sentences(spec: StudySpec, launches: Sequence[LaunchRecord]) -> list[str]:
@@ -174,10 +165,10 @@ def _sentences(first: int, ours: Sequence[ConfigResult], slot: int, theirs: Sequ
         parts = []
         for load in sorted(one.loads.keys() & other.loads.keys()):
             here, there = one.loads[load].rate, other.loads[load].rate
-            gain = there.value / here.value - 1
+            gain = there.value / here.value
             # A ratio within a percent is no news, however small the doubt. Unknown doubt: the percent decides.
-            if separable(here, there) is not False and abs(gain) > TIE:
-                parts.append(f"{gain:+.1%} at C={load}")
+            if separable(here, there) is not False and abs(gain - 1) > TIE:
+                parts.append(f"{gain_percent(gain)} at C={load}")
         if parts:
             yield (
                 f"Slot {slot} is not like slot {first}: its baseline {other.config} measures {', '.join(parts)}. "

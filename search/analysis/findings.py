@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from search.config import SpecConfig
+from search.metrics import Metric, Objective
 from search.outcomes import Note
 from search.stats.estimates import Estimate
 from search.stats.losslessness import OutputCheck
@@ -49,9 +50,8 @@ class ConfigResult:
 
     Attributes:
         loads: By concurrency; both objectives are there, watch loads may be missing.
-        latency: The first objective, milliseconds per token.
-        throughput: The second objective, tokens per second.
-        score: Geometric mean of both speed-ups over the best baseline at each objective.
+        values: Of the two objectives, in the study's order and their own units.
+        score: Geometric mean of how much better both are than the best baseline at each objective, as ratios.
         launches: Numbers of the launches the values come from.
         confirmed: Measured on a fresh launch with held-out prompts, and the values come from there:
             having been chosen for them, those of the search are too good by their luck.
@@ -67,8 +67,7 @@ class ConfigResult:
 
     config: SpecConfig
     loads: Mapping[int, LoadResult]
-    latency: Estimate
-    throughput: Estimate
+    values: tuple[Estimate, Estimate]
     score: float
     launches: tuple[int, ...]
     confirmed: bool
@@ -92,13 +91,12 @@ class LoadWinner:
     Attributes:
         config: The simplest of those that are not separable from the fastest (within 1%).
         baseline: The best measured baseline at this load.
-        gain: `rate / baseline rate - 1`; 0 when the winner is the baseline.
+        gain: `rate / baseline rate` with its interval, paired by prompt where both configs tell them; 1.1 is 10%
+            faster, 1 when the winner is the baseline.
         gain_separable: Whether the gain exceeds its doubt; None when the doubt is unknown.
         tied: Others that cannot be told from the fastest, fastest first.
-        equal_fusion_gain: Gain over `off` at the winner's own all-reduce fusion; None when that
+        equal_fusion_gain: The same over `off` at the winner's own all-reduce fusion; None when that
             was not measured or the winner does not speculate.
-        gain_doubt: `gain` with its interval, paired by prompt where both configs tell them.
-        equal_fusion_doubt: The same of `equal_fusion_gain`.
     """
 
     concurrency: int
@@ -106,13 +104,32 @@ class LoadWinner:
     rate: Estimate
     baseline: SpecConfig
     baseline_rate: Estimate
-    gain: float
+    gain: Estimate
     gain_separable: bool | None
     tied: tuple[SpecConfig, ...]
-    equal_fusion_gain: float | None
+    equal_fusion_gain: Estimate | None
     extrapolated: bool
-    gain_doubt: Estimate | None = None
-    equal_fusion_doubt: Estimate | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectiveWinner:
+    """The answer at an objective that is not the rate of its load, such as a percentile or goodput.
+
+    Attributes:
+        config: The simplest of those that are not separable from the best (within 1%).
+        gain: How much better it is than the best baseline, as a ratio with its interval; None where the winner
+            is a baseline.
+        tied: Others that cannot be told from the best, best first.
+    """
+
+    objective: Objective
+    config: SpecConfig
+    value: Estimate
+    baseline: SpecConfig
+    baseline_value: Estimate
+    gain: Estimate | None
+    tied: tuple[SpecConfig, ...]
+    extrapolated: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +141,7 @@ class Pick:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class FailedLaunch:
     """A launch that gave no measurement."""
 
     launch: int
@@ -137,7 +154,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class QuestionVerdict:
     """The verdict on one question: `supported`, `refuted`, `not separable` or `not measured`."""
 
     name: str
@@ -146,24 +163,27 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Prediction:
-    """One number of a launch as it was expected before, and as it was measured; tokens per second.
+class PredictedValue:
+    """One number of a launch as it was expected before, and as it was measured.
 
     Attributes:
-        expected: 5%, 50% and 95% quantiles.
+        metric: What it is: the rate of the load in tokens per second, where the objective is that in other units;
+            else the objective's own metric.
+        expected: 5%, 50% and 95% quantiles, ascending.
         measured: Of this launch alone.
     """
 
     launch: int
     config: SpecConfig
     concurrency: int
+    metric: Metric
     expected: tuple[float, float, float]
     measured: Estimate
 
     @property
     def ratio(self) -> float:
-        """Measured / expected."""
-        return self.measured.value / self.expected[1]
+        """How much better it measured than was expected; 1.1 is 10% better."""
+        return self.metric.ratio(self.measured.value, self.expected[1])
 
     @property
     def held(self) -> bool:
@@ -172,7 +192,7 @@ class Prediction:
 
 
 @dataclass(frozen=True, slots=True)
-class Predictions:
+class PredictedValues:
     """How the sampler's belief fared.
 
     Attributes:
@@ -180,7 +200,7 @@ class Predictions:
         sentences: How many bands held, each number and each start it was wrong about, and one-sided misses.
     """
 
-    numbers: tuple[Prediction, ...] = ()
+    numbers: tuple[PredictedValue, ...] = ()
     sentences: tuple[str, ...] = ()
 
 
@@ -191,7 +211,7 @@ class Judgement:
     Attributes:
         baselines: Every measured `off`, best score first.
         results: All measured configs, best score first.
-        front: Measured configs no other beats on both objectives, lowest latency first.
+        front: Measured configs no other beats on both objectives, best at the first one first.
         winners: One per load, from values that rest on data as far as there are any.
         beyond: Winners per load that rest on extrapolation and would beat those of `winners`:
             worth a launch, not facts. Empty unless the study is simulated.
@@ -200,6 +220,7 @@ class Judgement:
         remarks: What people should know of single configs, one sentence each: repeats that stand
             apart, answers that are not the baseline's, accept lengths that should be equal.
         barred: Configs whose answers were garbage in some launch; they are in no other list.
+        objective_winners: One per objective that is not the rate of its load.
         predictions: What was expected of launches, and what they measured; empty for a sampler without a belief.
     """
 
@@ -209,9 +230,10 @@ class Judgement:
     winners: tuple[LoadWinner, ...]
     beyond: tuple[LoadWinner, ...]
     picks: tuple[Pick, ...]
-    failures: tuple[Failure, ...]
-    answers: tuple[Answer, ...]
+    failures: tuple[FailedLaunch, ...]
+    verdicts: tuple[QuestionVerdict, ...]
     headlines: tuple[str, ...]
     remarks: tuple[str, ...] = ()
     barred: tuple[SpecConfig, ...] = ()
-    predictions: Predictions = Predictions()
+    predictions: PredictedValues = PredictedValues()
+    objective_winners: tuple[ObjectiveWinner, ...] = ()

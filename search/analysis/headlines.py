@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from search.analysis.drift import gain_words
-from search.analysis.findings import ConfigResult, LoadWinner
+from search.analysis.findings import ConfigResult, LoadWinner, ObjectiveWinner
 from search.analysis.winners import rate_at
 from search.config import SpecConfig
 from search.stats.estimates import Estimate, prompts_to_tell, ratio
@@ -21,13 +21,17 @@ class _Run:
 
 
 def headlines(
-    results: Sequence[ConfigResult], winners: Sequence[LoadWinner], beyond: Sequence[LoadWinner] = ()
+    results: Sequence[ConfigResult],
+    winners: Sequence[LoadWinner],
+    beyond: Sequence[LoadWinner] = (),
+    at_objectives: Sequence[ObjectiveWinner] = (),
 ) -> list[str]:
-    """One sentence each; none without a winner."""
+    """One sentence each; none without a winner. What the study was told to search for stands first."""
     if not winners:
         return ["No load has a measured baseline yet, so nothing can be compared."] if results else []
     runs = _runs(winners)
     return [
+        *map(_objective_sentence, at_objectives),
         *(_run_sentence(run, results, last=run is runs[-1]) for run in runs),
         _pays(winners),
         *_fusion(winners),
@@ -79,9 +83,18 @@ def _value(winner: LoadWinner, config: SpecConfig, results: Sequence[ConfigResul
     return text if alone and not config.speculates else text + _tie(winner, config)
 
 
-def _gain_words(gain: float, doubt: Estimate | None) -> str:
-    known = "" if doubt is None or doubt.lo is None or doubt.hi is None else f" [{doubt.lo:+.1%}, {doubt.hi:+.1%}]"
-    return f"{gain:+.1%}{known}"
+def _objective_sentence(winner: ObjectiveWinner) -> str:
+    """Such as `Time to first token, 99th percentile at C=1: off, 41.0 ms [39.5, 42.6].`"""
+    metric = winner.objective.metric
+    ends = winner.value
+    known = "" if ends.lo is None or ends.hi is None else f" [{metric.words(ends.lo)}, {metric.words(ends.hi)}]"
+    gain = "" if winner.gain is None else f", {gain_words(winner.gain)} better than {winner.baseline}"
+    others = [str(config) for config in winner.tied if config != winner.config]
+    more = f" and {len(others) - 2} more" if len(others) > 2 else ""
+    tie = f" (a tie with {', '.join(others[:2])}{more})" if others else ""
+    told = ", extrapolated" if winner.extrapolated else ""
+    title = winner.objective.title
+    return f"{title[:1].upper()}{title[1:]}: {winner.config}, {metric.words(ends.value)}{known}{gain}{tie}{told}."
 
 
 def _with_bounds(rate: Estimate) -> str:
@@ -131,9 +144,9 @@ def _settled_by(winner: LoadWinner) -> str:
 def _fusion(winners: Sequence[LoadWinner]) -> Iterator[str]:
     """Gains at equal fusion, where they differ from those over the best baseline."""
     parts = [
-        f"{_gain_words(winner.equal_fusion_gain, winner.equal_fusion_doubt)} at C={winner.concurrency}"
+        f"{gain_words(winner.equal_fusion_gain)} at C={winner.concurrency}"
         for winner in winners
-        if winner.equal_fusion_gain is not None and abs(winner.equal_fusion_gain - winner.gain) >= 0.001
+        if winner.equal_fusion_gain is not None and abs(winner.equal_fusion_gain.value - winner.gain.value) >= 0.001
     ]
     if parts:
         yield f"Against the baseline with the winner's own all-reduce fusion: {', '.join(parts)}."

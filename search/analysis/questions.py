@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from search.analysis.drift import gain_words
-from search.analysis.findings import Answer, ConfigResult
+from search.analysis.findings import ConfigResult, QuestionVerdict
 from search.analysis.winners import TIE, rates_at
 from search.config import SpecConfig
 from search.outcomes import Outcome
@@ -14,17 +14,19 @@ from search.stats.estimates import Estimate, ratio, separable
 from search.storage.records import LaunchRecord
 
 
-def answers(spec: StudySpec, results: Sequence[ConfigResult], launches: Sequence[LaunchRecord]) -> list[Answer]:
-    """One answer per question, in the order of the study file."""
-    return [_answer(name, question, results, launches) for name, question in spec.questions.items()]
+def verdicts(
+    spec: StudySpec, results: Sequence[ConfigResult], launches: Sequence[LaunchRecord]
+) -> list[QuestionVerdict]:
+    """One verdict per question, in the order of the study file."""
+    return [_verdict(name, question, results, launches) for name, question in spec.questions.items()]
 
 
-def _answer(
+def _verdict(
     name: str, question: QuestionSpec, results: Sequence[ConfigResult], launches: Sequence[LaunchRecord]
-) -> Answer:
+) -> QuestionVerdict:
     """Supported: faster than each at every load. Refuted: slower than one at some load."""
     config = SpecConfig.from_id(question.config)
-    verdicts: list[bool | None] = []
+    told: list[bool | None] = []
     parts: list[str] = []
     missing: dict[str, None] = {}
     for other in map(SpecConfig.from_id, question.against):
@@ -37,7 +39,7 @@ def _answer(
                 )
                 continue
             faster = _faster(mine, theirs)
-            verdicts.append(faster)
+            told.append(faster)
             doubt = "" if faster is not None else " (not separable)"
             gains.append(f"{gain_words(ratio(mine, theirs))} at C={load}{doubt}")
         if gains:
@@ -48,9 +50,9 @@ def _answer(
     ]:
         text += f"; extrapolated, not a fact: {', '.join(guessed)}"
     if missing:
-        return Answer(name, "not measured", "; ".join(filter(None, ("; ".join(missing), text))) + ".")
-    verdict = "refuted" if False in verdicts else "not separable" if None in verdicts else "supported"
-    return Answer(name, verdict, text + ".")
+        return QuestionVerdict(name, "not measured", "; ".join(filter(None, ("; ".join(missing), text))) + ".")
+    verdict = "refuted" if False in told else "not separable" if None in told else "supported"
+    return QuestionVerdict(name, verdict, text + ".")
 
 
 def _guessed(results: Sequence[ConfigResult], config: SpecConfig, loads: Sequence[int]) -> bool:

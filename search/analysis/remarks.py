@@ -8,6 +8,7 @@ from itertools import combinations
 from search.analysis.drift import gain_words
 from search.analysis.findings import ConfigResult
 from search.config import SpecConfig
+from search.metrics import gain_percent
 from search.outcomes import Note, Outcome, Reason
 from search.stats.acceptance import accept_ratio
 from search.stats.losslessness import worst
@@ -25,7 +26,7 @@ def remarks(
     yield from _unequal_workers(launches)
     for load, shift in order.items():
         yield (
-            f"Order effect at C={load}: the last repeat of a launch differs from the first by {shift:+.1%}, in all "
+            f"Order effect at C={load}: the last repeat of a launch differs from the first by {gain_percent(shift)}, in all "
             "launches alike. Values are means over repeats, so configs compare; the place of a phase in a launch matters."
         )
     for result in results:

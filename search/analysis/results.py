@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from search.analysis.findings import ConfigResult, LoadResult
 from search.config import SpecConfig, simplicity
 from search.contracts import PhaseResult
+from search.metrics import METRICS, Direction, Metric, Objective, Objectives, rate_tps
 from search.outcomes import Note, Outcome, Reason
 from search.spec.study import StudySpec
 from search.stats.acceptance import accept_estimate
-from search.stats.estimates import Estimate, rate_of, ratio, throughput_estimate, tpot_estimate
+from search.stats.estimates import Estimate, mean_estimate, rate_of, ratio, throughput_estimate, tpot_estimate
 from search.stats.repeats import outliers, repeat_notes
 from search.storage.records import LaunchRecord
 
@@ -44,10 +45,10 @@ def config_results(spec: StudySpec, launches: Sequence[LaunchRecord], memo: Memo
         if launch.outcome is Outcome.MEASURED and launch.stage != "try" and launch.config not in barred
     ]
     results = {result.config: result for result in _pooled(spec, [one for one in kept if one.stage != "confirm"], memo)}
-    results = _all_scored(results, results)
+    results = _all_scored(spec.axes, results, results)
     fresh = {result.config: result for result in _pooled(spec, [one for one in kept if one.stage == "confirm"], memo)}
     compared = fresh if any(not config.speculates for config in fresh) else results
-    for config, result in _all_scored(fresh, compared).items():
+    for config, result in _all_scored(spec.axes, fresh, compared).items():
         results[config] = _confirmed(result, results.get(config))
     return sorted(results.values(), key=lambda result: (-_number(result.score), simplicity(result.config)))
 
@@ -65,15 +66,40 @@ def _pooled(spec: StudySpec, launches: Sequence[LaunchRecord], memo: Memo) -> It
 
 
 def _all_scored(
-    results: Mapping[SpecConfig, ConfigResult], among: Mapping[SpecConfig, ConfigResult]
+    axes: Objectives, results: Mapping[SpecConfig, ConfigResult], among: Mapping[SpecConfig, ConfigResult]
 ) -> dict[SpecConfig, ConfigResult]:
     """With scores and gains over the best baselines of `among`; as they are without one."""
     baselines = [result for config, result in among.items() if not config.speculates]
     if not baselines:
         return dict(results)
-    quickest = min(baselines, key=lambda result: result.latency.value)
-    strongest = max(baselines, key=lambda result: result.throughput.value)
-    return {config: _scored(result, baselines, quickest, strongest) for config, result in results.items()}
+    best = [best_value(axis, [result.values[place] for result in baselines]) for place, axis in enumerate(axes)]
+    return {config: _scored(axes, result, baselines, best) for config, result in results.items()}
+
+
+def best_value(axis: Objective, values: Sequence[Estimate]) -> Estimate:
+    """The best of several values of one objective, the first of equals."""
+    return min(values, key=lambda value: badness(axis, value))
+
+
+def badness(axis: Objective, value: Estimate) -> float:
+    """Ranks values of an objective, the best lowest."""
+    return value.value if axis.direction is Direction.MINIMIZE else -value.value
+
+
+def improvement(axis: Objective, a: Estimate, b: Estimate) -> Estimate:
+    """How much better `a` is than `b`, as a ratio with its interval; paired by prompt where both tell them."""
+    if a is b:
+        return Estimate(1.0, 1.0, 1.0)
+    a, b = _above(a, axis.metric.floor), _above(b, axis.metric.floor)
+    return ratio(b, a) if axis.direction is Direction.MINIMIZE else ratio(a, b)
+
+
+def _above(value: Estimate, floor: float) -> Estimate:
+    """With no part below `floor`: a share of 0 has no ratio."""
+    if min(value.value, value.value if value.lo is None else value.lo) >= floor:
+        return value
+    lo, hi = (None if end is None else max(end, floor) for end in (value.lo, value.hi))
+    return Estimate(max(value.value, floor), lo, hi)
 
 
 def _confirmed(fresh: ConfigResult, searched: ConfigResult | None) -> ConfigResult:
@@ -105,38 +131,43 @@ def barred_configs(launches: Sequence[LaunchRecord]) -> list[SpecConfig]:
     return list(dict.fromkeys(launch.config for launch in launches if launch.reason is Reason.BAD_OUTPUT))
 
 
-def pareto_front(results: Iterable[ConfigResult]) -> list[ConfigResult]:
-    """Those no other beats on both objectives, lowest latency first.
+def pareto_front(axes: Objectives, results: Iterable[ConfigResult]) -> list[ConfigResult]:
+    """Those no other beats on both objectives, best at the first one first.
 
     Confirmed configs are compared with each other by their confirmed values; a confirmed one with
     one that is not, by what the search measured of both.
     """
     everything = list(results)
     searched = [result.searched or result for result in everything]
-    before = {result.config for result in _undominated(searched)}
+    before = {result.config for result in _undominated(axes, searched)}
     confirmed = [result for result in everything if result.confirmed]
-    fresh = {result.config for result in _undominated(confirmed)}
+    fresh = {result.config for result in _undominated(axes, confirmed)}
     others = [result for result in everything if not result.confirmed]
     front = [
         result
         for result in everything
         if (
             result.config in fresh
-            and result.config in {one.config for one in _undominated([*others, result.searched or result])}
+            and result.config in {one.config for one in _undominated(axes, [*others, result.searched or result])}
             if result.confirmed
             else result.config in before
         )
     ]
-    return sorted(front, key=lambda r: (r.latency.value, -r.throughput.value, simplicity(r.config)))
+    return sorted(front, key=_order(axes))
 
 
-def _undominated(results: Iterable[ConfigResult]) -> list[ConfigResult]:
+def _order(axes: Objectives) -> Callable[[ConfigResult], tuple[Any, ...]]:
+    """Best at the first objective first, then at the second, then the simplest."""
+    return lambda result: (*map(badness, axes, result.values), simplicity(result.config))
+
+
+def _undominated(axes: Objectives, results: Iterable[ConfigResult]) -> list[ConfigResult]:
     front: list[ConfigResult] = []
-    best = -math.inf
-    for result in sorted(results, key=lambda r: (r.latency.value, -r.throughput.value, simplicity(r.config))):
-        if result.throughput.value > best:
+    best = math.inf
+    for result in sorted(results, key=_order(axes)):
+        if (second := badness(axes[1], result.values[1])) < best:
             front.append(result)
-            best = result.throughput.value
+            best = second
     return front
 
 
@@ -147,7 +178,7 @@ def ordered(notes: Iterable[Note]) -> tuple[Note, ...]:
 
 
 def _result(spec: StudySpec, launches: Sequence[LaunchRecord]) -> ConfigResult | None:
-    """None without both objectives, or where a recorded table does not tell the time per token at the latency load."""
+    """None without both objectives, as where a recorded table does not tell one."""
     phases: dict[int, list[PhaseResult]] = {}
     sources: dict[int, list[str]] = {}
     for launch in launches:
@@ -155,14 +186,13 @@ def _result(spec: StudySpec, launches: Sequence[LaunchRecord]) -> ConfigResult |
             phases.setdefault(phase.concurrency, []).append(phase)
             sources.setdefault(phase.concurrency, []).extend(_sources(launch, [phase]))
     loads = {load: _load(load, tuple(repeats), tuple(sources[load])) for load, repeats in sorted(phases.items())}
-    at_latency, at_throughput = loads.get(spec.objectives.latency), loads.get(spec.objectives.throughput)
-    if at_latency is None or at_throughput is None or (latency := at_latency.tpot_ms) is None:
+    first, second = (_objective(axis, loads.get(axis.concurrency), phases) for axis in spec.axes)
+    if first is None or second is None:
         return None
     return ConfigResult(
         config=launches[0].config,
         loads=loads,
-        latency=latency,
-        throughput=at_throughput.rate,
+        values=(first, second),
         score=math.nan,
         launches=tuple(launch.number for launch in launches),
         confirmed=False,
@@ -174,25 +204,53 @@ def _result(spec: StudySpec, launches: Sequence[LaunchRecord]) -> ConfigResult |
     )
 
 
+def _objective(axis: Objective, at: LoadResult | None, phases: Mapping[int, list[PhaseResult]]) -> Estimate | None:
+    """The value of an objective; estimates that the load has already are not made again."""
+    if at is None:
+        return None
+    if axis.metric is METRICS["tpot_ms"]:
+        return at.tpot_ms
+    if axis.metric is METRICS["output_tps"] and axis.concurrency > 1:
+        return at.rate
+    return metric_estimate(axis.metric, tuple(phases[axis.concurrency]))
+
+
+@lru_cache(maxsize=8192)
+def metric_estimate(metric: Metric, repeats: tuple[PhaseResult, ...]) -> Estimate | None:
+    """A metric over repeats of one concurrency; None where no repeat tells it.
+
+    Time per token and throughput have intervals from what is within a repeat; of the others repeats alone tell.
+    """
+    values = [value for repeat in repeats if (value := metric.of(repeat)) is not None]
+    if not values:
+        return None
+    rng = _rng(repeats[0].concurrency)
+    if metric is METRICS["tpot_ms"]:
+        return tpot_estimate(repeats, rng=rng)
+    if metric is METRICS["user_tps"]:
+        return rate_of(tpot_estimate(repeats, rng=rng))
+    if metric is METRICS["output_tps"]:
+        return throughput_estimate(repeats, rng=rng)
+    told = mean_estimate(values, rng=rng)
+    if metric.ceiling is None or told.hi is None:
+        return told
+    return replace(told, hi=min(told.hi, max(metric.ceiling, told.value)))
+
+
 def _scored(
-    result: ConfigResult, baselines: Sequence[ConfigResult], quickest: ConfigResult, strongest: ConfigResult
+    axes: Objectives, result: ConfigResult, baselines: Sequence[ConfigResult], best: Sequence[Estimate]
 ) -> ConfigResult:
     """With its score and gains over the best baselines; a baseline's gain over itself is 1 without doubt."""
-    faster = _over(quickest.latency, result.latency)
-    stronger = _over(result.throughput, strongest.throughput)
+    first, second = (improvement(axis, *pair) for axis, *pair in zip(axes, result.values, best, strict=True))
     score = math.sqrt(
-        quickest.latency.value / result.latency.value * result.throughput.value / strongest.throughput.value
+        math.prod(axis.better(mine.value, its.value) for axis, mine, its in zip(axes, result.values, best, strict=True))
     )
     gains = {}
     for load, at in result.loads.items():
-        best = max((base.loads[load].rate for base in baselines if load in base.loads), key=_value, default=None)
-        if best is not None:
-            gains[load] = _over(at.rate, best)
-    return replace(result, score=score, score_doubt=_geometric_mean(score, faster, stronger), gains=gains)
-
-
-def _over(a: Estimate, b: Estimate) -> Estimate:
-    return Estimate(1.0, 1.0, 1.0) if a is b else ratio(a, b)
+        fastest = max((base.loads[load].rate for base in baselines if load in base.loads), key=_value, default=None)
+        if fastest is not None:
+            gains[load] = Estimate(1.0, 1.0, 1.0) if at.rate is fastest else ratio(at.rate, fastest)
+    return replace(result, score=score, score_doubt=_geometric_mean(score, first, second), gains=gains)
 
 
 def _geometric_mean(score: float, one: Estimate, other: Estimate) -> Estimate:
@@ -208,6 +266,12 @@ def launch_load(launch: LaunchRecord, concurrency: int) -> LoadResult | None:
     """What one launch alone says at one concurrency; None without a phase there."""
     repeats = launch.repeats(concurrency)
     return _load(concurrency, repeats, _sources(launch, repeats)) if repeats else None
+
+
+def launch_objective(axis: Objective, launch: LaunchRecord) -> Estimate | None:
+    """What one launch alone says of an objective; None where it does not tell it."""
+    load = axis.concurrency
+    return _objective(axis, launch_load(launch, load), {load: list(launch.repeats(load))})
 
 
 def _sources(launch: LaunchRecord, repeats: Iterable[PhaseResult]) -> tuple[str, ...]:
@@ -237,7 +301,7 @@ def _load(concurrency: int, repeats: tuple[PhaseResult, ...], sources: tuple[str
 
 
 def _outlier_words(concurrency: int, repeats: Sequence[PhaseResult], sources: Sequence[str]) -> Iterator[str]:
-    rates = [1000 / r.tpot_ms if concurrency == 1 and r.tpot_ms else r.output_tps for r in repeats]
+    rates = [rate_tps(repeat) for repeat in repeats]
     for found in outliers(rates):
         yield (
             f"{sources[found.place]} at C={concurrency} is {found.off:+.1%} off the median of {len(rates)} repeats "
@@ -245,7 +309,10 @@ def _outlier_words(concurrency: int, repeats: Sequence[PhaseResult], sources: Se
         )
 
 
-_TAILS = ("ttft_ms", "ttft_p99_ms", "itl_ms", "itl_p99_ms", "e2e_ms", "goodput_rps")
+_TAILS = (
+    *("ttft_ms", "ttft_p50_ms", "ttft_p99_ms", "itl_ms", "itl_p99_ms", "e2e_ms", "e2e_p99_ms"),
+    *("goodput", "goodput_rps"),
+)
 
 
 def _tails(repeats: Sequence[PhaseResult]) -> dict[str, Estimate]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from search.analysis.findings import ConfigResult, LoadResult, LoadWinner, Pick
+from search.analysis.findings import ConfigResult, LoadResult, LoadWinner, ObjectiveWinner, Pick
+from search.analysis.results import badness, improvement
 from search.config import SpecConfig, simplicity
+from search.metrics import Objective, Objectives, is_rate
 from search.outcomes import Note
 from search.spec.study import StudySpec
 from search.stats.estimates import Estimate, ratio, separable
@@ -81,18 +83,72 @@ def rates_at(
     return rate_at(pair, one, load), rate_at(pair, other, load)
 
 
-def picks(spec: StudySpec, results: Sequence[ConfigResult], winners: Sequence[LoadWinner]) -> list[Pick]:
+def picks(
+    spec: StudySpec,
+    results: Sequence[ConfigResult],
+    winners: Sequence[LoadWinner],
+    at_objectives: Sequence[ObjectiveWinner] = (),
+) -> list[Pick]:
     """One pick per config with all its roles; the objectives' roles come first."""
     roles: dict[str, list[str]] = {}
     at = {winner.concurrency: winner.config.config_id for winner in winners}
-    low, high = spec.objectives.latency, spec.objectives.throughput
-    wanted = [("lowest-latency", at.get(low)), ("highest-throughput", at.get(high)), ("best-score", _best(results))]
-    wanted += [(f"best-at-c{load}", at.get(load)) for load in sorted(set(spec.watch) - {low, high})]
+    chosen = {winner.objective: winner.config.config_id for winner in at_objectives}
+    wanted = [(_role(axis), chosen.get(axis) if not is_rate(axis) else at.get(axis.concurrency)) for axis in spec.axes]
+    wanted.append(("best-score", _best(results)))
+    named = {axis.concurrency for axis in spec.axes if is_rate(axis)}
+    wanted += [(f"best-at-c{load}", at.get(load)) for load in sorted(set(spec.watch) - named)]
     for role, config_id in wanted:
         if config_id is not None:
             roles.setdefault(config_id, []).append(role)
     by_id = {result.config.config_id: result for result in results}
     return [Pick(tuple(names), by_id[config_id]) for config_id, names in roles.items()]
+
+
+def _role(axis: Objective) -> str:
+    """Such as `lowest-latency`; of a metric without a role of its own such as `best-ttft-p99-ms-at-c1`."""
+    return axis.metric.role or f"best-{axis.metric.name.replace('_', '-')}-at-c{axis.concurrency}"
+
+
+def objective_winners(axes: Objectives, results: Sequence[ConfigResult]) -> list[ObjectiveWinner]:
+    """A winner for each objective that is not the rate of its load, once a baseline was measured."""
+    found = (_objective_winner(place, axis, results) for place, axis in enumerate(axes) if not is_rate(axis))
+    return [winner for winner in found if winner is not None]
+
+
+def _objective_winner(place: int, axis: Objective, results: Sequence[ConfigResult]) -> ObjectiveWinner | None:
+    """As `_winner`, by the objective's value: of the confirmed ones, if a baseline is among them; else of all as searched."""
+    confirmed = [result for result in results if result.confirmed]
+    if any(not result.config.speculates for result in confirmed) and len(confirmed) > 1:
+        results = confirmed
+    else:
+        results = [result.searched or result for result in results]
+    synthetic = all_synthetic(results)
+    baselines = [result for result in results if not result.config.speculates]
+    allowed = [result for result in results if recommendable(result.notes, synthetic=synthetic)]
+    if not baselines or not allowed:
+        return None
+    allowed.sort(key=lambda result: (badness(axis, result.values[place]), simplicity(result.config)))
+    best = allowed[0].values[place]
+    told = [(result, improvement(axis, result.values[place], best)) for result in allowed]
+    near = [result for result, gain in told if gain.value >= 1 - TIE and not _differs(gain)]
+    tied = [result for result, gain in told if result in near or (gain.hi is not None and not _differs(gain))]
+    winner = min(near, key=lambda result: simplicity(result.config)[:-1])
+    base = min(baselines, key=lambda result: badness(axis, result.values[place]))
+    return ObjectiveWinner(
+        objective=axis,
+        config=winner.config,
+        value=winner.values[place],
+        baseline=base.config,
+        baseline_value=base.values[place],
+        gain=improvement(axis, winner.values[place], base.values[place]) if winner.config.speculates else None,
+        tied=tuple(result.config for result in tied if result.config != winner.config),
+        extrapolated=winner.loads[axis.concurrency].extrapolated,
+    )
+
+
+def _differs(gain: Estimate) -> bool:
+    """Whether a ratio's interval leaves out 1."""
+    return gain.lo is not None and gain.hi is not None and (gain.lo > 1 or gain.hi < 1)
 
 
 def _best(results: Sequence[ConfigResult]) -> str | None:
@@ -148,17 +204,9 @@ def _winner_among(load: int, results: Sequence[ConfigResult]) -> LoadWinner | No
         rate=at.rate,
         baseline=base_config,
         baseline_rate=base.rate,
-        gain=at.rate.value / base.rate.value - 1,
+        gain=ratio(at.rate, base.rate) if config.speculates else Estimate(1.0),
         gain_separable=separable(at.rate, base.rate) if config.speculates else False,
         tied=tuple(other for other, _ in tied if other != config),
-        equal_fusion_gain=at.rate.value / equal.rate.value - 1 if equal and config.speculates else None,
+        equal_fusion_gain=ratio(at.rate, equal.rate) if equal and config.speculates else None,
         extrapolated=at.extrapolated or base.extrapolated,
-        gain_doubt=_gain(at.rate, base.rate) if config.speculates else None,
-        equal_fusion_doubt=_gain(at.rate, equal.rate) if equal and config.speculates else None,
     )
-
-
-def _gain(rate: Estimate, base: Estimate) -> Estimate:
-    """`rate / base - 1`, interval included; paired by prompt where both tell them."""
-    told = ratio(rate, base)
-    return Estimate(told.value - 1, None if told.lo is None else told.lo - 1, None if told.hi is None else told.hi - 1)

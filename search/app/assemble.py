@@ -101,7 +101,8 @@ def _simulated(options: RunOptions, spec: StudySpec) -> Assembly:
 
     physics = load_physics(spec.simulation.physics)
     dialect = for_release(spec.engine.release)
-    make = partial(SimulatedEngine, physics, seed=spec.seed, deployment=spec.deployment)
+    limits = spec.measure.limits.load_limits
+    make = partial(SimulatedEngine, physics, seed=spec.seed, deployment=spec.deployment, limits=limits)
     return _assembly(
         options,
         spec,

@@ -10,8 +10,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from search.engines.recording import Recording, Row
+from search.engines.recording import Recording, Row, told_beside
 from search.errors import UsageError
+from search.metrics import DEFAULTS, METRICS, fields_told
 from search.outcomes import Outcome
 from search.spec.study import StudySpec
 from search.storage.records import LaunchRecord, StudyRecord
@@ -71,7 +72,7 @@ def _least_study(recording: Recording) -> dict[str, Any]:
     meta, configs = recording.meta, recording.space()
     trees = [config for config in configs if config.speculates]
     loads = sorted({row.concurrency for row in recording.rows if row.concurrency is not None})
-    latency, throughput = _objectives(recording, loads)
+    objectives = _objectives(recording, loads)
     repeats = max((len(rows) for rows in recording.repeats().values()), default=1)
     algorithm = meta.get("algorithm")
     return {
@@ -97,24 +98,38 @@ def _least_study(recording: Recording) -> dict[str, Any]:
             "num_draft_tokens": sorted({config.num_draft_tokens for config in trees if config.num_draft_tokens}) or [2],
             "allreduce_fusion": sorted({config.allreduce_fusion for config in configs}),
         },
-        "objectives": {"latency": latency, "throughput": throughput},
-        "watch": [load for load in loads if load not in (latency, throughput)],
+        "objectives": objectives,
+        "watch": [load for load in loads if load not in _loads(objectives)],
         "known": [config.config_id for config in recording.known],
         "measure": {"repeats": min(repeats, 2)},
     }
 
 
-def _objectives(recording: Recording, loads: Sequence[int]) -> tuple[int, int]:
+def _objectives(recording: Recording, loads: Sequence[int]) -> dict[str, int] | list[dict[str, Any]]:
+    """As a study file has them: those that the meta names, else the usual ones at two loads of the table."""
+    usual = {axis.metric.name for axis in DEFAULTS}
     named = recording.meta.get("objectives")
     if isinstance(named, dict):
-        found = sorted(int(match[1]) for name in named if (match := re.fullmatch(r"c(\d+)_\w+", str(name))))
-        if len(found) == 2:
-            return found[0], found[1]
+        found = [
+            {"metric": match[2], "at": int(match[1])}
+            for name in named
+            if (match := re.fullmatch(r"c(\d+)_(\w+)", str(name)))
+        ]
+        if len(found) == 2 and {axis["metric"] for axis in found} != usual:
+            if all(axis["metric"] in METRICS for axis in found):
+                return found
+        elif len(found) == 2:
+            low, high = sorted(int(axis["at"]) for axis in found)
+            return {"latency": low, "throughput": high}
     if len(loads) < 2:
         raise UsageError(
             f"Recording {recording.name!r}: a study compares two concurrencies, but the table has {list(loads)}."
         )
-    return loads[0], 100 if 100 in loads[1:] else loads[-1]
+    return {"latency": loads[0], "throughput": 100 if 100 in loads[1:] else loads[-1]}
+
+
+def _loads(objectives: dict[str, int] | list[dict[str, Any]]) -> set[int]:
+    return set(objectives.values()) if isinstance(objectives, dict) else {axis["at"] for axis in objectives}
 
 
 def recording_of(study: StudyRecord, spec: StudySpec, launches: Sequence[LaunchRecord], *, name: str) -> Recording:
@@ -133,7 +148,8 @@ def recording_of(study: StudyRecord, spec: StudySpec, launches: Sequence[LaunchR
         for launch in launches
         if launch.stage not in ("try", "confirm") and launch.outcome not in (None, Outcome.INTERRUPTED)
     ]
-    rows = tuple(row for launch in kept for row in _rows(launch))
+    fields = fields_told(spec.axes)
+    rows = tuple(row for launch in kept for row in _rows(launch, fields))
     if not rows:
         raise UsageError(f"Study {study.name!r} has no finished launch to record.")
     releases = sorted({launch.effective.release for launch in kept if launch.effective and launch.effective.release})
@@ -157,7 +173,7 @@ def recording_of(study: StudyRecord, spec: StudySpec, launches: Sequence[LaunchR
     return Recording(meta, rows)
 
 
-def _rows(launch: LaunchRecord) -> Iterator[Row]:
+def _rows(launch: LaunchRecord, fields: Sequence[str]) -> Iterator[Row]:
     failed = launch.reason is not None
     for phase in launch.phases:
         yield Row(
@@ -172,6 +188,7 @@ def _rows(launch: LaunchRecord) -> Iterator[Row]:
             output_tps=round(phase.output_tps, 4),
             tpot_ms=_rounded(phase.tpot_ms, 5),
             ttft_ms=_rounded(phase.ttft_ms, 3),
+            beside=told_beside(phase, fields),
             accept_length=None if phase.accept_length is None else round(phase.accept_length, 4),
             accept_histogram=phase.accept_histogram,
             boot_s=_rounded(launch.boot_s),

@@ -59,10 +59,9 @@ def _spec_of(recording: Recording | None, options: RunOptions) -> StudySpec:
 def _recorded(spec: StudySpec, recording: Recording) -> Basis:
     basis = basis_of_recording(spec, recording)
     if basis is None:
-        low, high = spec.objectives.latency, spec.objectives.throughput
+        first, second = spec.objective_names
         raise UsageError(
-            f"A prediction needs one config measured at both concurrencies {low} and {high}, but recording "
-            f"{recording.name!r} has none."
+            f"A prediction needs one config with both {first} and {second}, but recording {recording.name!r} has none."
         )
     return basis
 

@@ -6,10 +6,11 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from search.metrics import gain_percent, number, own_axes
 from search.report.content import ReportContent
 from search.report.payload import payload
 from search.report.scripts import script_names
-from search.report.text import KIND_SENTENCES, number, percent, score_words
+from search.report.text import KIND_SENTENCES, axis_words, metric_number, score_words
 from search.study.events import Ending
 
 
@@ -19,7 +20,7 @@ def end_lines(content: ReportContent, folder: Path) -> list[str]:
     if content.label:
         lines.append(f"{content.label}: {KIND_SENTENCES[content.study.kind]}")
     lines += content.judgement.headlines or ("Nothing has been measured yet.",)
-    lines += (f"{answer.name}: {answer.verdict}. {answer.text}" for answer in content.judgement.answers)
+    lines += (f"{answer.name}: {answer.verdict}. {answer.text}" for answer in content.judgement.verdicts)
     if content.judgement.front:
         lines += ["", "front:", *_front(content)]
     lines += ["", f"report  {folder / 'index.html'}"]
@@ -34,13 +35,15 @@ def result_json(content: ReportContent, folder: Path, ending: Ending | None = No
 
 
 def _front(content: ReportContent) -> list[str]:
-    headers = ["config", *(f"c{load} tok/s" for load in content.columns), "score"]
+    own = own_axes(content.axes)
+    headers = ["config", *map(axis_words, own), *(f"c{load} tok/s" for load in content.columns), "score"]
     rows = []
     for result in content.judgement.front:
         cells = [result.config.config_id]
+        cells += [metric_number(axis.metric, result.values[content.axes.index(axis)].value) for axis in own]
         for load in content.columns:
             at, gain = result.loads.get(load), content.gain(result, load)
-            told = f" ({percent(gain)})" if gain is not None and content.is_compared(result.config, load) else ""
+            told = f" ({gain_percent(gain)})" if gain is not None and content.is_compared(result.config, load) else ""
             cells.append(number(at.rate.value if at else None) + told)
         rows.append([*cells, score_words(result.score)])
     return aligned(headers, rows)

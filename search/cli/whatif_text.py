@@ -151,10 +151,10 @@ class _Page:
     def _expectation(self, variant: Variant) -> Iterator[str]:
         expectation = variant.expectation
         yield from _table(variant.config_id, expectation, modelled=self._answer.basis == "prior")
-        low, high = self._answer.objectives
+        loads = ", ".join(f"C={load}" for load in self._answer.objectives)
         if self._answer.basis != "prior":
             yield from self._text(
-                f"front (C={low}, C={high}): enters with {share(expectation.enters_front)}, expected growth "
+                f"front ({loads}): enters with {share(expectation.enters_front)}, expected growth "
                 f"{share(expectation.gain)} (noise alone shows {share(self._answer.measuring_doubt)}); "
                 f"starts with {share(expectation.starts)}",
                 4,

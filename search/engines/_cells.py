@@ -10,6 +10,7 @@ from typing import Final, TypeVar
 
 from search.config import CORE_KNOBS, TREE_KNOBS, KnobValue, SpecConfig
 from search.errors import InvalidConfig, UsageError
+from search.metrics import TOLD_BESIDE
 from search.outcomes import Note, Outcome, Reason
 
 COLUMNS: Final = (
@@ -30,7 +31,7 @@ COLUMNS: Final = (
     "boot_s",
     "duration_s",
 )
-"""The columns every recording has, in this order; knob columns follow."""
+"""The columns every recording has, in this order; those of other metrics and knob columns follow."""
 
 _KNOB_NAME = re.compile(r"[a-z][a-z0-9_]*")
 _WHOLE = re.compile(r"-?\d+")
@@ -49,6 +50,7 @@ class Row:
         accept_histogram: Verify passes that accepted 0, 1, 2, … drafts; empty where not told.
         boot_s: Seconds to the first token, or to the failure.
         duration_s: Seconds of the phase.
+        beside: Further fields of `PhaseResult` (`TOLD_BESIDE`) that an objective of the study reads.
     """
 
     config: SpecConfig
@@ -66,6 +68,7 @@ class Row:
     accept_histogram: tuple[int, ...] = ()
     boot_s: float | None = None
     duration_s: float | None = None
+    beside: tuple[tuple[str, float], ...] = ()
 
     @property
     def measured(self) -> bool:
@@ -85,7 +88,7 @@ def knob_columns(header: Sequence[str], *, where: str) -> tuple[str, ...]:
     twice = sorted({name for name in header if header.count(name) > 1})
     if twice:
         raise UsageError(f"{where}: each column is there once, but {', '.join(twice)} is there twice.")
-    knobs = tuple(name for name in header if name not in COLUMNS)
+    knobs = tuple(name for name in header if name not in COLUMNS and name not in TOLD_BESIDE)
     for name in knobs:
         if not _KNOB_NAME.fullmatch(name):
             raise UsageError(f"{where}: a further column is a knob such as `page_size`, but got {name!r}.")
@@ -129,6 +132,11 @@ def parse_row(cells: Mapping[str, str], *, knobs: Sequence[str], where: str) -> 
         accept_histogram=cell("accept_histogram", _histogram, "counts such as `21/14/69`") or (),
         boot_s=cell("boot_s", _seconds, "seconds from 0"),
         duration_s=cell("duration_s", _seconds, "seconds from 0"),
+        beside=tuple(
+            (name, value)
+            for name in TOLD_BESIDE
+            if name in cells and (value := cell(name, _seconds, "a number from 0")) is not None
+        ),
     )
     _check(row, where=where)
     return row
@@ -153,6 +161,7 @@ def row_cells(row: Row) -> dict[str, str]:
         "accept_histogram": "/".join(map(str, row.accept_histogram)),
         "boot_s": _cell(row.boot_s),
         "duration_s": _cell(row.duration_s),
+        **{name: _cell(value) for name, value in row.beside},
     }
 
 

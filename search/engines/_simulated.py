@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from search.config import SpecConfig
 from search.contracts import EffectiveSettings, LaunchPaths, Phase, PhaseResult, Slot
@@ -10,7 +11,8 @@ from search.deployment import Deployment
 from search.engines._noise import Noise, mean_one
 from search.engines._played import PlayedSession
 from search.errors import LaunchFailed
-from search.load.metrics import DRAFTS_HELP_ABOVE
+from search.load.metrics import DRAFTS_HELP_ABOVE, mean, p50, p99
+from search.load.target import Limits
 from search.outcomes import Evidence, Note, Reason
 from search.physics.acceptance import accept_length
 from search.physics.cost import Prediction, predict, running_requests, tree_survival
@@ -24,6 +26,11 @@ WINDOW_SPREAD = 0.01
 
 PLAIN_PROMPT_SPREAD = 0.004
 """Relative standard deviation between prompts that has nothing to do with drafts."""
+
+PREFILL_SPREAD = 0.3
+"""Relative standard deviation of the prompts' lengths, and so of their prefills; assumed, in no parameter file."""
+
+_GOLDEN = (5**0.5 - 1) / 2
 
 DRIFT = 0.1
 """Fall of the accept length from one request on that counts as a drift."""
@@ -41,7 +48,15 @@ class SimulatedEngine:
     phases; another launch of the same config gives others.
     """
 
-    def __init__(self, physics: Physics, *, seed: int, deployment: Deployment, noise: bool = True) -> None:
+    def __init__(
+        self,
+        physics: Physics,
+        *,
+        seed: int,
+        deployment: Deployment,
+        noise: bool = True,
+        limits: Limits | None = None,
+    ) -> None:
         """Keep what every launch shares.
 
         Args:
@@ -49,10 +64,12 @@ class SimulatedEngine:
             seed: Of all noise.
             deployment: Its release and its `max_running_requests` apply to every launch.
             noise: Off for the model's bare expectation.
+            limits: Of the study, for goodput; there is none without.
         """
         self._physics = physics
         self._deployment = deployment
         self._noise = Noise(seed, enabled=noise)
+        self._limits = limits
 
     def launch(self, config: SpecConfig, *, slot: Slot, paths: LaunchPaths) -> SimulatedSession:  # noqa: ARG002
         """See `Engine`; writes no file.
@@ -67,7 +84,7 @@ class SimulatedEngine:
         if most is not None and config.verify_tokens > most:
             line = f"Simulated: {config.verify_tokens} draft tokens need more memory than graphs of {most} leave."
             raise LaunchFailed(Reason.OOM_GRAPH, Evidence(line, phase="graph capture"), boot_s)
-        return SimulatedSession(self._physics, self._noise, self._deployment, config, launch, boot_s)
+        return SimulatedSession(self._physics, self._noise, self._deployment, config, launch, boot_s, self._limits)
 
 
 class SimulatedSession(PlayedSession):
@@ -81,6 +98,7 @@ class SimulatedSession(PlayedSession):
         config: SpecConfig,
         launch: str,
         boot_s: float,
+        limits: Limits | None = None,
     ) -> None:
         limit = running_requests(
             physics.model,
@@ -97,6 +115,7 @@ class SimulatedSession(PlayedSession):
         self._config = config
         self._launch = launch
         self._limit = limit
+        self._limits = limits
 
     def measure(self, phase: Phase, repeat: int) -> PhaseResult:
         """See `Session`."""
@@ -115,6 +134,13 @@ class SimulatedSession(PlayedSession):
         warmup_s = _duration_s(expected, phase.warmup_requests, phase.output_tokens, tpot_ms, model.prefill_ms)
         output_tokens = phase.requests * phase.output_tokens
         histogram = self._histogram(expected, output_tokens, *keys)
+        prompt_tpot_ms = self._per_prompt(tpot_ms, phase.requests, prompts, *keys)
+        waits = self._first_tokens(expected, ttft_ms, phase.requests, prompts)
+        lasts = [
+            first + (phase.tokens_of(place) - 1) * each
+            for place, (first, each) in enumerate(zip(waits, prompt_tpot_ms, strict=True))
+        ]
+        goodput = self._goodput(waits, prompt_tpot_ms)
         return PhaseResult(
             concurrency=phase.concurrency,
             repeat=repeat,
@@ -127,7 +153,13 @@ class SimulatedSession(PlayedSession):
             ttft_ms=ttft_ms,
             accept_length=_mean_accept(histogram) if histogram else None,
             accept_histogram=histogram,
-            prompt_tpot_ms=self._per_prompt(tpot_ms, phase.requests, prompts, *keys),
+            ttft_p50_ms=p50(waits),
+            ttft_p99_ms=p99(waits),
+            e2e_ms=mean(lasts),
+            e2e_p99_ms=p99(lasts),
+            goodput=goodput,
+            goodput_rps=None if goodput is None else goodput * output_tps / phase.output_tokens,
+            prompt_tpot_ms=prompt_tpot_ms,
             prompt_ids=tuple(f"{prompts}-{place}" for place in range(phase.requests)),
             window_tps=tuple(
                 output_tps * factor for factor in self._noise.factors(WINDOW_SPREAD, WINDOWS, "window", *keys)
@@ -156,6 +188,29 @@ class SimulatedSession(PlayedSession):
         shared = self._noise.factors(spread, requests, "prompts", prompts)
         own = self._noise.factors(PLAIN_PROMPT_SPREAD, requests, "prompt", *keys)
         return tuple(tpot_ms * factor for factor in mean_one([a * b for a, b in zip(shared, own, strict=True)]))
+
+    def _first_tokens(self, expected: Prediction, ttft_ms: float, requests: int, prompts: str) -> list[float]:
+        """Time to first token of each request, `ttft_ms` in the mean.
+
+        By the cost model's own parts: the wait for admission, a prefill as long as the prompt, and the cycle
+        that is under way when the request comes, of which it meets anything from the end to the beginning.
+        """
+        prefill = self._physics.model.prefill_ms
+        waiting = expected.ttft_ms - prefill - expected.cycle_ms
+        lengths = self._noise.factors(PREFILL_SPREAD, requests, "lengths", prompts)
+        # Places in a cycle fill it evenly, the same for every config.
+        shares = [0.5 + (0.5 + place * _GOLDEN) % 1.0 for place in range(requests)]
+        raw = [waiting + prefill * a + expected.cycle_ms * b for a, b in zip(lengths, shares, strict=True)]
+        return [ttft_ms * value for value in mean_one(raw)]
+
+    def _goodput(self, ttft_ms: Sequence[float], tpot_ms: Sequence[float]) -> float | None:
+        """Share of the requests that keep both limits; None without limits."""
+        limits = self._limits
+        if limits is None:
+            return None
+        ttft, tpot = limits.ttft_ms or math.inf, limits.tpot_ms or math.inf
+        good = sum(first <= ttft and each <= tpot for first, each in zip(ttft_ms, tpot_ms, strict=True))
+        return good / len(ttft_ms)
 
     def _notes(self, expected: Prediction) -> tuple[Note, ...]:
         notes = [Note.SYNTHETIC]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from search.config import SpecConfig
 from search.contracts import PhaseResult
 from search.engines._cells import COLUMNS, Row, knob_columns, parse_row, row_cells
 from search.errors import InvalidConfig, UsageError
+from search.metrics import TOLD_BESIDE
 from search.outcomes import Note, Reason
 
 META = "meta.json"
@@ -25,7 +26,7 @@ MEASUREMENTS = "measurements.csv"
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class RecordedFailure:
     """A launch, or a phase, that gave no numbers.
 
     Attributes:
@@ -72,24 +73,24 @@ class Recording:
         """Every config recorded, failed ones too, in order of first appearance."""
         return tuple(dict.fromkeys(row.config for row in self.rows))
 
-    def failures(self) -> dict[SpecConfig, Failure]:
+    def failures(self) -> dict[SpecConfig, RecordedFailure]:
         """Configs of which no launch ever gave a number; the first recorded failure of each."""
         measured = {row.config for row in self.rows if row.measured}
-        found: dict[SpecConfig, Failure] = {}
+        found: dict[SpecConfig, RecordedFailure] = {}
         for row in self.rows:
             if row.reason is not None and row.config not in measured:
-                found.setdefault(row.config, Failure(row.reason, row.boot_s))
+                found.setdefault(row.config, RecordedFailure(row.reason, row.boot_s))
         return found
 
-    def phase_failures(self) -> dict[tuple[SpecConfig, int], Failure]:
+    def phase_failures(self) -> dict[tuple[SpecConfig, int], RecordedFailure]:
         """Phases that broke on a server that had become ready, and never gave a number."""
         repeats = self.repeats()
-        found: dict[tuple[SpecConfig, int], Failure] = {}
+        found: dict[tuple[SpecConfig, int], RecordedFailure] = {}
         for row in self.rows:
             if row.reason is not None and row.concurrency is not None:
                 key = (row.config, row.concurrency)
                 if key not in repeats:
-                    found.setdefault(key, Failure(row.reason, row.boot_s))
+                    found.setdefault(key, RecordedFailure(row.reason, row.boot_s))
         return found
 
     def repeats(self) -> dict[tuple[SpecConfig, int], tuple[Row, ...]]:
@@ -177,7 +178,13 @@ def result_of(row: Row, *, repeat: int, requests: int, computed: bool) -> PhaseR
         accept_length=row.accept_length,
         accept_histogram=row.accept_histogram,
         notes=notes,
+        **{name: int(value) if name == "gpus" else value for name, value in row.beside},  # type: ignore[arg-type]
     )
+
+
+def told_beside(phase: PhaseResult, fields: Sequence[str]) -> tuple[tuple[str, float], ...]:
+    """`Row.beside` of a phase: those of `fields` that it tells."""
+    return tuple((name, float(value)) for name in fields if (value := getattr(phase, name)) is not None)
 
 
 def write_recording(path: Path, recording: Recording) -> None:
@@ -187,7 +194,9 @@ def write_recording(path: Path, recording: Recording) -> None:
     (path / META).write_text(text + "\n", encoding="utf-8")
     knobs = sorted({name for row in recording.rows for name, _ in row.config.extra})
     with (path / MEASUREMENTS).open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, [*COLUMNS, *knobs], restval="", lineterminator="\n")
+        told = {name for row in recording.rows for name, _ in row.beside}
+        beside = [name for name in TOLD_BESIDE if name in told]
+        writer = csv.DictWriter(file, [*COLUMNS, *beside, *knobs], restval="", lineterminator="\n")
         writer.writeheader()
         writer.writerows(row_cells(row) for row in recording.rows)
 
@@ -225,4 +234,13 @@ def _text(source: Path) -> str:
         raise UsageError(f"{source}: cannot be read as text: {error}.") from error
 
 
-__all__ = ["COLUMNS", "Failure", "Recording", "Row", "read_recording", "result_of", "write_recording"]
+__all__ = [
+    "COLUMNS",
+    "RecordedFailure",
+    "Recording",
+    "Row",
+    "read_recording",
+    "result_of",
+    "told_beside",
+    "write_recording",
+]

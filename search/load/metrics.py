@@ -56,6 +56,18 @@ def p99(values: Sequence[float]) -> float | None:
     return float(np.quantile(values, 0.99)) if values else None
 
 
+def p50(values: Sequence[float]) -> float | None:
+    """Median; None of nothing."""
+    return float(np.quantile(values, 0.5)) if values else None
+
+
+def goodput(traces: Sequence[Trace], limits: Limits | None) -> float | None:
+    """Requests that met every limit / requests, 0 to 1; None without limits and without requests."""
+    if limits is None or not traces:
+        return None
+    return sum(meets(trace, limits) for trace in traces) / len(traces)
+
+
 def goodput_rps(traces: Iterable[Trace], window: Window, limits: Limits | None) -> float | None:
     """Requests that met every limit and ended inside the window / length of the window in seconds.
 

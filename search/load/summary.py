@@ -39,7 +39,7 @@ def summarise(
         traces: Every measured request, in any order.
         num_steps: Depth of the draft tree; None without speculation.
         ramp: The unmeasured first requests of a staggered phase.
-        limits: For `goodput_rps`.
+        limits: For `goodput` and `goodput_rps`.
         client_s: Processor time of the client from the first request to the last token.
         notes: Found so far; those that traces and client tell are added here.
 
@@ -69,6 +69,7 @@ def summarise(
     prompt_tpot_ms = tuple(value for trace in traces if (value := metrics.tpot_ms(trace)) is not None)
     ttft_ms = [metrics.ttft_ms(trace) for trace in traces]
     itl_ms = metrics.itl_ms(traces)
+    e2e_ms = [metrics.e2e_ms(trace) for trace in traces]
     return PhaseResult(
         concurrency=phase.concurrency,
         repeat=repeat,
@@ -82,7 +83,10 @@ def summarise(
         ttft_p99_ms=metrics.p99(ttft_ms),
         itl_ms=metrics.mean(itl_ms),
         itl_p99_ms=metrics.p99(itl_ms),
-        e2e_ms=metrics.mean([metrics.e2e_ms(trace) for trace in traces]),
+        ttft_p50_ms=metrics.p50(ttft_ms),
+        e2e_ms=metrics.mean(e2e_ms),
+        e2e_p99_ms=metrics.p99(e2e_ms),
+        goodput=metrics.goodput(traces, limits),
         goodput_rps=metrics.goodput_rps(traces, window, limits),
         accept_length=metrics.accept_length(traces),
         accept_histogram=metrics.histogram_sum(traces),

@@ -8,6 +8,22 @@ from dataclasses import dataclass
 
 from search.config import SpecConfig
 from search.errors import UsageError
+from search.metrics import pace_of
+
+
+@dataclass(frozen=True, slots=True)
+class MetricValue:
+    """One metric of an observation that is not its pace.
+
+    Attributes:
+        metric: Its name.
+        value: Mean over repeats, in the metric's unit.
+        relative_sd: Standard error of the mean as a share of it; None where nobody repeated.
+    """
+
+    metric: str
+    value: float
+    relative_sd: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +40,7 @@ class Observation:
         histogram: Verify passes that accepted 0, 1, 2, … drafts; empty where not told.
         weight: 1 for this study; below 1 for an earlier one (other release, other draft), whose
             numbers count as that share of a measurement and may be off as a whole.
+        values: Metrics that do not follow from the pace, as far as objectives ask for them.
     """
 
     config: SpecConfig
@@ -33,6 +50,7 @@ class Observation:
     accept_length: float | None = None
     histogram: tuple[float, ...] = ()
     weight: float = 1.0
+    values: tuple[MetricValue, ...] = ()
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.ms_per_token) and self.ms_per_token > 0.0):
@@ -50,7 +68,11 @@ class Observation:
     @property
     def output_tps(self) -> float:
         """Output tokens per second over all requests in flight."""
-        return 1000.0 * self.load / self.ms_per_token
+        return pace_of(self.ms_per_token, self.load)
+
+    def told(self, metric: str) -> MetricValue | None:
+        """The value of a metric that does not follow from the pace; None where it was not told."""
+        return next((value for value in self.values if value.metric == metric), None)
 
 
 def chain_survival(histogram: Sequence[float]) -> tuple[float, ...]:

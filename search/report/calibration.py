@@ -5,18 +5,19 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from search.analysis.findings import Prediction
+from search.analysis.findings import PredictedValue
+from search.metrics import gain_percent
 from search.report.content import ReportContent
 from search.report.figures import calm_layout, error_bars, figure_json
 from search.report.markup import config_code, doubt_span, gain_span, list_of, table_of, tag_span
-from search.report.text import bounds, number, percent
+from search.report.text import metric_bounds, metric_number
 from search.stats.estimates import Estimate
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 COLOURS = ("#0072b2", "#d55e00")
-"""Of the low and the high load."""
+"""Of the first and the second objective."""
 BESIDE = 0.14
 """The two loads of one launch stand this far left and right of it."""
 FEW_TICKS = 12
@@ -27,7 +28,7 @@ def predictions(content: ReportContent) -> str:
     """Sentences, then every number in a table; empty where nothing was expected. The page has the heading."""
     told = content.judgement.predictions
     rows = [_row(one) for one in told.numbers]
-    headers = ("launch", "config", "load", "expected tok/s", "measured tok/s", "off by", "")
+    headers = ("launch", "config", "load", "expected", "measured", "off by", "")
     table = table_of(headers, rows, numeric={0, 2, 3, 4, 5})
     details = f"<details><summary>Every number</summary>{table}</details>" if rows else ""
     return list_of(told.sentences) + details
@@ -38,10 +39,10 @@ def predictions_figure(content: ReportContent) -> str:
     import plotly.graph_objects as go
 
     figure = go.Figure()
-    for place, load in enumerate((content.latency_load, content.throughput_load)):
-        numbers = [one for one in content.judgement.predictions.numbers if one.concurrency == load]
-        if numbers:
-            _add_load(figure, numbers, colour=COLOURS[place], shift=(2 * place - 1) * BESIDE)
+    kinds = dict.fromkeys((one.concurrency, one.metric.name) for one in content.judgement.predictions.numbers)
+    for place, kind in enumerate(sorted(kinds, key=lambda kind: content.objective_loads.index(kind[0]))):
+        numbers = [one for one in content.judgement.predictions.numbers if (one.concurrency, one.metric.name) == kind]
+        _add_load(figure, numbers, colour=COLOURS[place], shift=(2 * place - 1) * BESIDE)
     figure.add_hline(y=0, line={"color": "#7a7a7a", "width": 1, "dash": "dot"})
     launches = [one.launch for one in content.judgement.predictions.numbers]
     few = max(launches) - min(launches) < FEW_TICKS
@@ -53,17 +54,18 @@ def predictions_figure(content: ReportContent) -> str:
     return figure_json(figure)
 
 
-def _add_load(figure: go.Figure, numbers: list[Prediction], *, colour: str, shift: float) -> None:
-    load = numbers[0].concurrency
+def _add_load(figure: go.Figure, numbers: list[PredictedValue], *, colour: str, shift: float) -> None:
+    load, metric = numbers[0].concurrency, numbers[0].metric
+    name = f"C={load}" if metric.name == "output_tps" else f"C={load} {metric.title}"
     at = [one.launch + shift for one in numbers]
-    bands = [Estimate(1.0, slow / middle, fast / middle) for slow, middle, fast in (one.expected for one in numbers)]
+    bands = [_band(one) for one in numbers]
     figure.add_scatter(
         x=at, y=[0.0] * len(at), mode="markers", marker={"size": 1, "color": colour}, hoverinfo="skip", showlegend=False,
         error_y=error_bars(bands, colour, scale=100) | {"thickness": 5, "width": 0},
         opacity=0.3,
     )  # fmt: skip
     figure.add_scatter(
-        x=at, y=[100 * (one.ratio - 1) for one in numbers], mode="markers", name=f"C={load}",
+        x=at, y=[100 * (one.ratio - 1) for one in numbers], mode="markers", name=name,
         marker={
             "color": colour, "size": 9,
             "symbol": ["circle" if one.held else "x" for one in numbers],
@@ -73,22 +75,30 @@ def _add_load(figure: go.Figure, numbers: list[Prediction], *, colour: str, shif
     )  # fmt: skip
 
 
-def _row(told: Prediction) -> list[str]:
-    slow, middle, fast = told.expected
+def _band(told: PredictedValue) -> Estimate:
+    """The ends of the expected band, each as how much better than the middle it would be."""
+    low, middle, high = told.expected
+    lo, hi = sorted(told.metric.ratio(end, middle) for end in (low, high))
+    return Estimate(1.0, lo, hi)
+
+
+def _row(told: PredictedValue) -> list[str]:
+    (slow, middle, fast), metric = told.expected, told.metric
     return [
         str(told.launch),
         config_code(told.config),
         f"C={told.concurrency}",
-        number(middle) + doubt_span(f" [{number(slow)}, {number(fast)}]"),
-        number(told.measured.value) + doubt_span(bounds(told.measured)),
-        gain_span(told.ratio - 1),
+        escape(metric.words(middle)) + doubt_span(metric_bounds(metric, Estimate(middle, slow, fast))),
+        escape(metric.words(told.measured.value)) + doubt_span(metric_bounds(metric, told.measured)),
+        gain_span(told.ratio),
         "" if told.held else tag_span("the model was wrong here", "warn"),
     ]
 
 
-def _words(told: Prediction) -> str:
-    slow, middle, fast = told.expected
+def _words(told: PredictedValue) -> str:
+    (slow, middle, fast), metric = told.expected, told.metric
+    band = metric_bounds(metric, Estimate(middle, slow, fast))
     return (
-        f"{told.config}, launch {told.launch}, C={told.concurrency}: measured {number(told.measured.value)} tok/s, "
-        f"expected {number(middle)} [{number(slow)}, {number(fast)}] ({percent(told.ratio - 1)})"
+        f"{told.config}, launch {told.launch}, C={told.concurrency}: measured {metric.words(told.measured.value)}, "
+        f"expected {metric_number(metric, middle)}{band} ({gain_percent(told.ratio)})"
     )

@@ -9,7 +9,8 @@ from functools import cached_property
 
 from search.analysis.findings import ConfigResult, Judgement, LoadWinner
 from search.config import CORE_KNOBS, KnobValue, SpecConfig
-from search.report.text import KIND_LABELS, gain_bounds, percent
+from search.metrics import Objectives, gain_percent
+from search.report.text import KIND_LABELS, gain_bounds
 from search.space import SpaceSummary
 from search.spec.study import StudySpec
 from search.stats.estimates import Estimate
@@ -51,14 +52,14 @@ class ReportContent:
         return KIND_LABELS[self.study.kind]
 
     @property
-    def latency_load(self) -> int:
-        """Concurrency of the first objective."""
-        return self.spec.objectives.latency
+    def axes(self) -> Objectives:
+        """The two objectives."""
+        return self.spec.axes
 
     @property
-    def throughput_load(self) -> int:
-        """Concurrency of the second objective."""
-        return self.spec.objectives.throughput
+    def objective_loads(self) -> tuple[int, ...]:
+        """Concurrencies of the objectives, in their order."""
+        return self.spec.objective_loads
 
     @property
     def loads(self) -> tuple[int, ...]:
@@ -93,11 +94,11 @@ class ReportContent:
         return next((winner for winner in self.judgement.winners if winner.concurrency == concurrency), None)
 
     def gain(self, result: ConfigResult, concurrency: int) -> float | None:
-        """`rate / best baseline rate - 1` at one load; None when either was not measured."""
+        """`rate / best baseline rate` at one load, so 1.1 is 10% faster; None when either was not measured."""
         winner, load = self.winner(concurrency), result.loads.get(concurrency)
         if winner is None or load is None or not winner.baseline_rate.value:
             return None
-        return load.rate.value / winner.baseline_rate.value - 1
+        return load.rate.value / winner.baseline_rate.value
 
     def is_compared(self, config: SpecConfig, concurrency: int) -> bool:
         """Whether a gain says something: the best baseline's over itself does not."""
@@ -111,7 +112,7 @@ class ReportContent:
             return ""
         if result.config == winner.baseline:
             return "best baseline"
-        return f"{percent(gain)}{gain_bounds(result.gains.get(concurrency))} against {winner.baseline.config_id}"
+        return f"{gain_percent(gain)}{gain_bounds(result.gains.get(concurrency))} against {winner.baseline.config_id}"
 
     def score(self, config: SpecConfig) -> float | None:
         """The score of a config, None when it was not measured at both objectives."""

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from search.analysis.findings import ConfigResult, LoadResult
+from search.analysis.findings import ConfigResult
+from search.analysis.results import best_value
 from search.config import SpecConfig
+from search.metrics import Direction, Objective, gain_percent, is_rate, number
 from search.report.content import ReportContent
-from search.report.text import bounds, gain_bounds, number, percent
+from search.report.text import bounds, gain_bounds
 from search.stats.estimates import Estimate
 
 if TYPE_CHECKING:
@@ -33,7 +35,7 @@ SIDES = {"top center": 1, "bottom center": -1}
 
 
 def pareto(content: ReportContent) -> str:
-    """Speed of one user against speed of all, as figure JSON; up and right is better."""
+    """One objective against the other, as figure JSON; up and right is better, for times are drawn from high to low."""
     import plotly.graph_objects as go
 
     figure = go.Figure()
@@ -53,12 +55,8 @@ def pareto(content: ReportContent) -> str:
         if members:
             _add_family(figure, content, family, members, colour, symbol)
     _add_baseline_lines(figure, content)
-    low, high = content.latency_load, content.throughput_load
-    figure.update_layout(
-        xaxis_title=f"output tok/s at C={low} (one request at a time)" if low == 1 else f"output tok/s at C={low}",
-        yaxis_title=f"output tok/s at C={high}",
-        **calm_layout(),
-    )
+    first, second = content.axes
+    figure.update_layout(xaxis=_axis_layout(first), yaxis=_axis_layout(second), **calm_layout())
     return figure_json(figure)
 
 
@@ -73,7 +71,7 @@ def by_load(content: ReportContent) -> str:
         dash = DASHES[drawn[result.config.family] % len(DASHES)]
         drawn[result.config.family] += 1
         loads = [load for load in sorted(result.loads) if content.gain(result, load) is not None]
-        gains = [100 * (content.gain(result, load) or 0.0) for load in loads]
+        gains = [100 * ((content.gain(result, load) or 1.0) - 1) for load in loads]
         name = escape(result.config.config_id)
         figure.add_scatter(
             x=loads, y=gains, mode="lines+markers", name=name,
@@ -130,8 +128,8 @@ def _add_family(
                 "width": [2 if result.config in front or result.extrapolated else 0 for result in members],
             },
         },
-        error_x=_doubt([result.loads[content.latency_load] for result in members], colour),
-        error_y=_doubt([result.loads[content.throughput_load] for result in members], colour),
+        error_x=error_bars([_shown(content, result, 0) for result in members], colour),
+        error_y=error_bars([_shown(content, result, 1) for result in members], colour),
         cliponaxis=False,
     )
 
@@ -158,16 +156,29 @@ def _labels(content: ReportContent) -> dict[SpecConfig, str]:
 
 def _add_baseline_lines(figure: go.Figure, content: ReportContent) -> None:
     """Best baseline at each objective; right of one and above the other, speculation pays at both."""
-    for load, add in ((content.latency_load, figure.add_vline), (content.throughput_load, figure.add_hline)):
-        winner = content.winner(load)
-        if winner is not None:
-            place = {"x" if add == figure.add_vline else "y": winner.baseline_rate.value}
-            add(**place, line={"color": FAMILY_STYLE["off"][0], "width": 1, "dash": "dot"})
+    for place, add in enumerate((figure.add_vline, figure.add_hline)):
+        axis = content.axes[place]
+        baselines = [result for result in content.judgement.baselines if _is_complete(content, result)]
+        if is_rate(axis):
+            winner = content.winner(axis.concurrency)
+            value = None if winner is None else winner.baseline_rate.value
+        else:
+            shown = [_shown(content, result, place) for result in baselines]
+            value = best_value(axis, shown).value if shown else None
+        if value is not None:
+            add(**{"xy"[place]: value}, line={"color": FAMILY_STYLE["off"][0], "width": 1, "dash": "dot"})
 
 
-def _doubt(loads: list[LoadResult], colour: str) -> dict[str, Any]:
-    """Error bars; a value without a known doubt has none, which is not a doubt of zero."""
-    return error_bars([load.rate for load in loads], colour)
+def _axis_layout(axis: Objective) -> dict[str, Any]:
+    """Title and direction; the rate of a load is drawn in tokens per second, whichever metric it is."""
+    if is_rate(axis):
+        alone = " (one request at a time)" if axis.concurrency == 1 else ""
+        return {"title": {"text": f"output tok/s at C={axis.concurrency}{alone}"}}
+    unit = axis.metric.unit
+    layout: dict[str, Any] = {"title": {"text": f"{axis.title}{unit and f', {unit}'}"}}
+    if axis.direction is Direction.MINIMIZE:
+        layout["autorange"] = "reversed"
+    return layout if unit else layout | {"tickformat": ".0%"}
 
 
 def _gain_doubt(ratios: Sequence[Estimate | None], colour: str) -> dict[str, Any]:
@@ -198,19 +209,24 @@ def _load_text(content: ReportContent, result: ConfigResult, concurrency: int) -
     load, gain = result.loads[concurrency], content.gain(result, concurrency)
     text = f"C={concurrency}: {number(load.rate.value)}{bounds(load.rate)} tok/s"
     if gain is not None:
-        text += f" ({percent(gain)}{gain_bounds(result.gains.get(concurrency))})"
+        text += f" ({gain_percent(gain)}{gain_bounds(result.gains.get(concurrency))})"
     if load.accept_length is not None:
         text += f", accept {load.accept_length:.2f}{bounds(load.accept)}"
     return text + (", extrapolated" if load.extrapolated else "")
 
 
 def _is_complete(content: ReportContent, result: ConfigResult) -> bool:
-    return content.latency_load in result.loads and content.throughput_load in result.loads
+    return all(load in result.loads for load in content.objective_loads)
+
+
+def _shown(content: ReportContent, result: ConfigResult, place: int) -> Estimate:
+    """An objective as the figure draws it: the rate of its load where it is that in other units."""
+    axis = content.axes[place]
+    return result.loads[axis.concurrency].rate if is_rate(axis) else result.values[place]
 
 
 def _point(content: ReportContent, result: ConfigResult) -> tuple[float, float]:
-    low, high = result.loads[content.latency_load], result.loads[content.throughput_load]
-    return round(low.rate.value, 4), round(high.rate.value, 4)
+    return round(_shown(content, result, 0).value, 4), round(_shown(content, result, 1).value, 4)
 
 
 def calm_layout() -> dict[str, Any]:

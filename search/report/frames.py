@@ -8,8 +8,9 @@ from statistics import fmean
 from typing import TYPE_CHECKING, TypeAlias
 
 from search.analysis.findings import ConfigResult
-from search.analysis.results import launch_load
+from search.analysis.results import launch_load, launch_objective
 from search.contracts import PhaseResult
+from search.metrics import Objective, Objectives
 from search.report.content import ReportContent, knob_values
 from search.report.scripts import one_line_command
 from search.report.text import lossless_words
@@ -39,36 +40,47 @@ def trial_rows(content: ReportContent) -> list[dict[str, Cell]]:
 
 def front_columns(content: ReportContent) -> list[str]:
     """Columns of `front.csv`."""
-    low, high = f"c{content.latency_load}", f"c{content.throughput_load}"
+    values = [name for axis in content.axes for name in (*_with_ends(axis.name), *_beside(content, axis))]
+    accepts = _accept_columns(content)
+    ends = [name for axis in content.axes for name in _beside(content, axis)]
     return [
-        *("rank", "config_id", *content.knobs),
-        *(f"{low}_tpot_ms", f"{low}_tpot_ms_lo", f"{low}_tpot_ms_hi", f"{low}_output_tps"),
-        *(f"{high}_output_tps", f"{high}_output_tps_lo", f"{high}_output_tps_hi"),
-        *(f"accept_{low}", f"accept_{high}", "score", "launches", "confirmed", "notes", "launch_command"),
-        *_doubt_columns(content, rates=False),
+        *("rank", "config_id", *content.knobs, *values, *accepts),
+        *("score", "launches", "confirmed", "notes", "launch_command"),
+        *_ends_of([*ends, *accepts]),
         *("score_lo", "score_hi", "lossless"),
     ]
 
 
 def trial_columns(content: ReportContent) -> list[str]:
     """Columns of `trials.csv`."""
-    low, high = f"c{content.latency_load}", f"c{content.throughput_load}"
+    names, accepts = content.spec.objective_names, _accept_columns(content)
     return [
         *("launch", "stage", "config_id", *content.knobs, "outcome", "reason", "blame", "notes"),
-        *(f"{low}_tpot_ms", f"{high}_output_tps", f"accept_{low}", f"accept_{high}"),
-        *("score", "boot_s", "duration_s", "why"),
-        *_doubt_columns(content, rates=True),
+        *(*names, *accepts, "score", "boot_s", "duration_s", "why"),
+        *_ends_of([*names, *accepts]),
         *("score_lo", "score_hi", "lossless"),
-        *(f"expected_{name}{end}" for name in (f"{low}_tpot_ms", f"{high}_output_tps") for end in ("", "_lo", "_hi")),
+        *(name for objective in names for name in _with_ends(f"expected_{objective}")),
         *("expected_feasible", "expected_front", "expected_gain"),
     ]
 
 
-def _doubt_columns(content: ReportContent, *, rates: bool) -> list[str]:
+def _with_ends(name: str) -> list[str]:
+    return [name, f"{name}_lo", f"{name}_hi"]
+
+
+def _ends_of(names: Sequence[str]) -> list[str]:
     """Ends of the intervals that have no column of their own before; appended, so that old readers still read."""
-    low, high = f"c{content.latency_load}", f"c{content.throughput_load}"
-    values = [f"{low}_tpot_ms", f"{high}_output_tps"] if rates else [f"{low}_output_tps"]
-    return [f"{name}_{end}" for name in (*values, f"accept_{low}", f"accept_{high}") for end in ("lo", "hi")]
+    return [f"{name}_{end}" for name in names for end in ("lo", "hi")]
+
+
+def _accept_columns(content: ReportContent) -> list[str]:
+    return [f"accept_c{load}" for load in content.objective_loads]
+
+
+def _beside(content: ReportContent, axis: Objective) -> list[str]:
+    """The rate of the load beside an objective that people are shown both ways; none where that is an objective itself."""
+    name = f"c{axis.concurrency}_output_tps"
+    return [name] if axis.metric.beside and name not in content.spec.objective_names else []
 
 
 def front_frame(content: ReportContent) -> pd.DataFrame:
@@ -89,40 +101,29 @@ def _frame(rows: Sequence[dict[str, Cell]], columns: list[str]) -> pd.DataFrame:
 
 
 def _front_row(content: ReportContent, rank: int, result: ConfigResult) -> dict[str, Cell]:
-    low, high = f"c{content.latency_load}", f"c{content.throughput_load}"
-    at_low, at_high = result.loads[content.latency_load], result.loads[content.throughput_load]
     config_id = result.config.config_id
-    return {
-        "rank": rank,
-        "config_id": config_id,
-        **knob_values(result.config, content.knobs),
-        f"{low}_tpot_ms": _rounded(result.latency.value, 4),
-        f"{low}_tpot_ms_lo": _rounded(result.latency.lo, 4),
-        f"{low}_tpot_ms_hi": _rounded(result.latency.hi, 4),
-        f"{low}_output_tps": _rounded(at_low.rate.value, 3),
-        f"{high}_output_tps": _rounded(result.throughput.value, 3),
-        f"{high}_output_tps_lo": _rounded(result.throughput.lo, 3),
-        f"{high}_output_tps_hi": _rounded(result.throughput.hi, 3),
-        f"accept_{low}": _rounded(at_low.accept_length, 3),
-        f"accept_{high}": _rounded(at_high.accept_length, 3),
+    row: dict[str, Cell] = {"rank": rank, "config_id": config_id, **knob_values(result.config, content.knobs)}
+    for axis, value in zip(content.axes, result.values, strict=True):
+        row |= {axis.name: _rounded(value.value, axis.metric.digits), **_ends(axis.name, value, axis.metric.digits)}
+        for name in _beside(content, axis):
+            rate = result.loads[axis.concurrency].rate
+            row |= {name: _rounded(rate.value, 3), **_ends(name, rate, 3)}
+    for load in content.objective_loads:
+        at = result.loads[load]
+        row |= {f"accept_c{load}": _rounded(at.accept_length, 3), **_ends(f"accept_c{load}", at.accept, 3)}
+    return row | {
         "score": _rounded(result.score, 4),
         "launches": len(result.launches),
         "confirmed": result.confirmed,
         "notes": " ".join(result.notes),
         "launch_command": one_line_command(content.commands.get(config_id, "")),
-        **_ends(f"{low}_output_tps", at_low.rate, 3),
-        **_ends(f"accept_{low}", at_low.accept, 3),
-        **_ends(f"accept_{high}", at_high.accept, 3),
         **_ends("score", result.score_doubt, 4),
         "lossless": lossless_words(result.lossless),
     }
 
 
 def _trial_row(content: ReportContent, launch: LaunchRecord) -> dict[str, Cell]:
-    low, high = content.latency_load, content.throughput_load
-    at_low, at_high = launch.repeats(low), launch.repeats(high)
-    told_low, told_high = launch_load(launch, low), launch_load(launch, high)
-    return {
+    row: dict[str, Cell] = {
         "launch": launch.number,
         "stage": launch.stage,
         "config_id": launch.config.config_id,
@@ -131,34 +132,34 @@ def _trial_row(content: ReportContent, launch: LaunchRecord) -> dict[str, Cell]:
         "reason": launch.reason.value if launch.reason else None,
         "blame": launch.blame.value if launch.blame else None,
         "notes": " ".join(dict.fromkeys((*launch.notes, *(n for phase in launch.phases for n in phase.notes)))),
-        f"c{low}_tpot_ms": _mean([phase.tpot_ms for phase in at_low if phase.tpot_ms is not None], 4),
-        f"c{high}_output_tps": _mean([phase.output_tps for phase in at_high], 3),
-        f"accept_c{low}": _mean_accept(at_low),
-        f"accept_c{high}": _mean_accept(at_high),
         "score": _rounded(content.score(launch.config) if launch.phases else None, 4),
         "boot_s": _rounded(launch.boot_s, 1),
         "duration_s": _rounded(launch.duration_s, 1),
         "why": _why(launch),
-        **_ends(f"c{low}_tpot_ms", told_low.tpot_ms if told_low else None, 4),
-        **_ends(f"c{high}_output_tps", told_high.rate if told_high else None, 3),
-        **_ends(f"accept_c{low}", told_low.accept if told_low else None, 3),
-        **_ends(f"accept_c{high}", told_high.accept if told_high else None, 3),
         **_ends("score", content.score_doubt(launch.config) if launch.phases else None, 4),
         "lossless": lossless_words(launch.lossless),
-        **(_expected(launch.expected, f"c{low}_tpot_ms", f"c{high}_output_tps") if launch.expected else {}),
     }
+    for axis in content.axes:
+        digits = axis.metric.digits
+        row[axis.name] = _rounded(axis.mean(launch.phases), digits)
+        row |= _ends(axis.name, launch_objective(axis, launch), digits)
+    for load in content.objective_loads:
+        told = launch_load(launch, load)
+        row[f"accept_c{load}"] = _mean_accept(launch.repeats(load))
+        row |= _ends(f"accept_c{load}", told.accept if told else None, 3)
+    return row | (_expected(launch.expected, content.axes) if launch.expected else {})
 
 
-def _expected(expected: Expected, latency: str, throughput: str) -> dict[str, Cell]:
+def _expected(expected: Expected, axes: Objectives) -> dict[str, Cell]:
     """Medians with the ends of their 90% bands, and chances."""
     cells: dict[str, Cell] = {
         "expected_feasible": _rounded(expected.feasible, 3),
         "expected_front": _rounded(expected.enters_front, 3),
         "expected_gain": _rounded(expected.gain, 5),
     }
-    for name, (lo, middle, hi), digits in ((latency, expected.latency_ms, 4), (throughput, expected.output_tps, 3)):
-        cells[f"expected_{name}"] = _rounded(middle, digits)
-        cells |= _ends(f"expected_{name}", Estimate(middle, lo, hi), digits)
+    for axis, (lo, middle, hi) in zip(axes, (expected.first, expected.second), strict=True):
+        name, digits = f"expected_{axis.name}", axis.metric.digits
+        cells |= {name: _rounded(middle, digits), **_ends(name, Estimate(middle, lo, hi), digits)}
     return cells
 
 

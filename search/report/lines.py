@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from statistics import fmean
 
-from search.analysis.findings import Judgement
+from search.analysis.findings import Judgement, PredictedValue
+from search.metrics import gain_percent, mean_rate, number
 from search.outcomes import Note
-from search.report.text import KIND_LABELS, counted, duration, number, one_line, percent
+from search.report.text import KIND_LABELS, counted, duration, metric_number, one_line
 from search.storage.records import LaunchRecord
 from search.study.events import Launching, RunStart
 
@@ -59,10 +60,13 @@ def _surprises(launch: LaunchRecord, judgement: Judgement) -> list[str]:
     """Numbers of this launch that lie outside the bands that were predicted."""
     wrong = [told for told in judgement.predictions.numbers if told.launch == launch.number and not told.held]
     return [
-        f"the model was wrong here: c{told.concurrency} expected {number(told.expected[1])} "
-        f"({number(told.expected[0])} to {number(told.expected[2])})"
+        f"the model was wrong here: c{told.concurrency} expected {_of(told, 1)} ({_of(told, 0)} to {_of(told, 2)})"
         for told in wrong
     ]
+
+
+def _of(told: PredictedValue, place: int) -> str:
+    return metric_number(told.metric, told.expected[place])
 
 
 def _place(number_: int, of: int | None) -> str:
@@ -72,16 +76,12 @@ def _place(number_: int, of: int | None) -> str:
 
 
 def _rate(launch: LaunchRecord, concurrency: int, judgement: Judgement) -> str:
-    repeats = launch.repeats(concurrency)
-    if concurrency == 1:
-        rate = 1000 / fmean(phase.tpot_ms for phase in repeats if phase.tpot_ms is not None)
-    else:
-        rate = fmean(phase.output_tps for phase in repeats)
+    rate = mean_rate(launch.repeats(concurrency))
     text = f"c{concurrency} {number(rate)} tok/s"
     winner = next((winner for winner in judgement.winners if winner.concurrency == concurrency), None)
     if winner is None or winner.baseline == launch.config:
         return text
-    return f"{text} ({percent(rate / winner.baseline_rate.value - 1)})"
+    return f"{text} ({gain_percent(rate / winner.baseline_rate.value)})"
 
 
 def _accept(launch: LaunchRecord, concurrency: int) -> str | None:

@@ -6,18 +6,20 @@ import re
 from collections.abc import Iterable, Sequence
 
 from search.analysis.findings import ConfigResult
+from search.metrics import gain_percent, number, own_axes
 from search.report.content import ReportContent
 from search.report.scripts import script_names
 from search.report.text import (
     KIND_SENTENCES,
+    axis_words,
     bounds,
     counted,
     duration,
     gain_bounds,
     lossless_words,
-    number,
+    metric_bounds,
+    metric_number,
     one_line,
-    percent,
     role_words,
     score_bounds,
     score_words,
@@ -43,9 +45,10 @@ def summary(content: ReportContent) -> str:
             for pick in judgement.picks
         )
         parts += ["## Picks", "\n".join(picks)]
-    if judgement.answers:
+    if judgement.verdicts:
         verdicts = (
-            f"- **{_text(answer.name)}: {answer.verdict}.** {_text(answer.text)}" for answer in judgement.answers
+            f"- **{_text(question.name)}: {question.verdict}.** {_text(question.text)}"
+            for question in judgement.verdicts
         )
         parts += ["## Questions", "\n".join(verdicts)]
     if judgement.remarks:
@@ -72,14 +75,18 @@ def summary(content: ReportContent) -> str:
 
 def front_table(content: ReportContent, results: Iterable[ConfigResult]) -> str:
     """Configs with their rate and gain at every load, as a Markdown table."""
-    headers = ["config", *(f"C={load} tok/s" for load in content.columns), "score", "outputs"]
+    own = own_axes(content.axes)
+    headers = ["config", *map(axis_words, own), *(f"C={load} tok/s" for load in content.columns), "score", "outputs"]
     rows = []
     for result in results:
         cells = [result.config.config_id]
+        for axis in own:
+            value = result.values[content.axes.index(axis)]
+            cells.append(metric_number(axis.metric, value.value) + metric_bounds(axis.metric, value))
         for load in content.columns:
             at, gain = result.loads.get(load), content.gain(result, load)
             told = (
-                f" ({percent(gain)}{gain_bounds(result.gains.get(load))})"
+                f" ({gain_percent(gain)}{gain_bounds(result.gains.get(load))})"
                 if gain is not None and content.is_compared(result.config, load)
                 else ""
             )

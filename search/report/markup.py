@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence, Set
 from html import escape
 
 from search.config import SpecConfig
-from search.report.text import number, percent
+from search.metrics import gain_percent, number
 
 NOTHING = '<span class="none">-</span>'
 
@@ -42,18 +42,18 @@ def sortable(text: str, *, numeric: bool = False, low_is_good: bool = False) -> 
     return f'<th{attributes}><button type="button">{escape(text)}</button></th>'
 
 
-def number_cell(value: float | None, *, beside: str = "") -> str:
-    """A cell that sorts by its value; `beside` is HTML."""
+def number_cell(value: float | None, *, text: str = "", beside: str = "") -> str:
+    """A cell that sorts by its value, written as `text` where that is given; `beside` is HTML."""
     sort = "" if value is None else f"{value:.6g}"
-    return f'<td class="n" data-v="{sort}">{number(value)}{beside and f" {beside}"}</td>'
+    return f'<td class="n" data-v="{sort}">{text or number(value)}{beside and f" {beside}"}</td>'
 
 
 def gain_span(gain: float | None) -> str:
-    """A signed percentage, coloured."""
+    """A ratio as a signed percentage, coloured."""
     if gain is None:
         return NOTHING
-    kind = "up" if gain > 0.0005 else "down" if gain < -0.0005 else "none"
-    return f'<span class="gain {kind}">{percent(gain)}</span>'
+    kind = "up" if gain > 1.0005 else "down" if gain < 0.9995 else "none"
+    return f'<span class="gain {kind}">{gain_percent(gain)}</span>'
 
 
 def doubt_span(words: str) -> str:

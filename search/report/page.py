@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 from importlib import resources
 
+from search.metrics import own_axes
 from search.report import figures
 from search.report.calibration import predictions, predictions_figure
 from search.report.content import ReportContent
@@ -84,14 +85,13 @@ def _banner(content: ReportContent) -> str:
 
 
 def _plots(content: ReportContent) -> tuple[str, str]:
-    low, high = content.latency_load, content.throughput_load
     label = f' <span class="tag warn">{content.label}</span>' if content.label else ""
     hollow = " Hollow: extrapolated." if any(result.extrapolated for result in content.judgement.results) else ""
     return (
         _plot(
             "pareto",
-            f"Latency against throughput{label}",
-            f"Each mark is one config. To the right: faster for one request (C={low}). Up: more for all (C={high}). "
+            f"{_title(content)}{label}",
+            f"Each mark is one config. {_ways(content)} "
             f"Dotted lines: the best baseline. Joined: the front, which nothing beats on both.{hollow}",
             figures.pareto(content),
         ),
@@ -103,6 +103,22 @@ def _plots(content: ReportContent) -> tuple[str, str]:
             "low",
         ),
     )
+
+
+def _title(content: ReportContent) -> str:
+    if not own_axes(content.axes):
+        return "Latency against throughput"
+    first, second = content.axes
+    return escape(f"{first.title[:1].upper()}{first.title[1:]} against {second.title}")
+
+
+def _ways(content: ReportContent) -> str:
+    first, second = content.axes
+    if not own_axes(content.axes):
+        return (
+            f"To the right: faster for one request (C={first.concurrency}). Up: more for all (C={second.concurrency})."
+        )
+    return f"To the right: better {first.title}. Up: better {second.title}."
 
 
 def _predictions(content: ReportContent) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from search.analysis.findings import LoadWinner
+from search.analysis.findings import LoadWinner, ObjectiveWinner
+from search.metrics import own_axes
 from search.report.content import ReportContent
 from search.report.frames import front_rows
 from search.report.scripts import script_names
@@ -15,6 +16,7 @@ def payload(content: ReportContent) -> dict[str, Any]:
     judgement = content.judgement
     first, second = content.spec.objective_names
     scripts = script_names(content)
+    own = own_axes(content.axes)
     return {
         "study": content.study.name,
         "kind": content.study.kind,
@@ -24,6 +26,7 @@ def payload(content: ReportContent) -> dict[str, Any]:
         "headlines": list(judgement.headlines),
         "winners": [_winner(winner) for winner in judgement.winners],
         "beyond": [_winner(winner) for winner in judgement.beyond],
+        **({"objective_winners": list(map(_at_objective, judgement.objective_winners))} if own else {}),
         "front": front_rows(content),
         "baselines": [result.config.config_id for result in judgement.baselines],
         "picks": [
@@ -36,7 +39,7 @@ def payload(content: ReportContent) -> dict[str, Any]:
             for pick in judgement.picks
         ],
         "questions": [
-            {"name": answer.name, "verdict": answer.verdict, "text": answer.text} for answer in judgement.answers
+            {"name": answer.name, "verdict": answer.verdict, "text": answer.text} for answer in judgement.verdicts
         ],
         "failures": [
             {
@@ -64,11 +67,26 @@ def _winner(winner: LoadWinner) -> dict[str, Any]:
         "output_tps_hi": None if winner.rate.hi is None else round(winner.rate.hi, 3),
         "baseline": winner.baseline.config_id,
         "baseline_output_tps": round(winner.baseline_rate.value, 3),
-        "gain": round(winner.gain, 5),
-        "gain_lo": _end(winner.gain_doubt.lo if winner.gain_doubt else None),
-        "gain_hi": _end(winner.gain_doubt.hi if winner.gain_doubt else None),
+        "gain_ratio": round(winner.gain.value, 5),
+        "gain_ratio_lo": _end(winner.gain.lo),
+        "gain_ratio_hi": _end(winner.gain.hi),
         "gain_separable": winner.gain_separable,
-        "equal_fusion_gain": None if winner.equal_fusion_gain is None else round(winner.equal_fusion_gain, 5),
+        "equal_fusion_gain_ratio": _end(winner.equal_fusion_gain.value if winner.equal_fusion_gain else None),
+        "tied": [config.config_id for config in winner.tied],
+        "extrapolated": winner.extrapolated,
+    }
+
+
+def _at_objective(winner: ObjectiveWinner) -> dict[str, Any]:
+    return {
+        "objective": winner.objective.name,
+        "config_id": winner.config.config_id,
+        "value": _end(winner.value.value),
+        "value_lo": _end(winner.value.lo),
+        "value_hi": _end(winner.value.hi),
+        "baseline": winner.baseline.config_id,
+        "baseline_value": _end(winner.baseline_value.value),
+        "gain_ratio": _end(winner.gain.value if winner.gain else None),
         "tied": [config.config_id for config in winner.tied],
         "extrapolated": winner.extrapolated,
     }

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 from search.analysis.findings import Pick
+from search.metrics import number
 from search.report.content import ReportContent
-from search.report.text import KIND_SENTENCES, bounds, number, one_line, role_words
+from search.report.text import KIND_SENTENCES, bounds, one_line, role_words
 
 
 def script_names(content: ReportContent) -> dict[str, str]:

@@ -6,6 +6,7 @@ import math
 from html import escape
 
 from search.analysis.findings import ConfigResult, LoadWinner
+from search.metrics import Direction, Objective, number
 from search.outcomes import Note
 from search.report.content import ReportContent
 from search.report.markup import (
@@ -21,12 +22,14 @@ from search.report.markup import (
 )
 from search.report.scripts import script_names
 from search.report.text import (
+    axis_words,
     bounds,
     counted,
     duration,
     gain_bounds,
     lossless_words,
-    number,
+    metric_bounds,
+    metric_number,
     role_words,
     score_bounds,
     score_words,
@@ -79,24 +82,18 @@ def _winner_cells(winner: LoadWinner) -> list[str]:
         f"C={winner.concurrency}",
         f"<strong>{config_code(winner.config)}</strong>",
         number(winner.rate.value) + doubt_span(bounds(winner.rate)),
-        NOTHING if is_baseline else gain_span(winner.gain) + doubt_span(_bounds_of_gain(winner.gain_doubt)),
+        NOTHING if is_baseline else gain_span(winner.gain.value) + doubt_span(gain_bounds(winner.gain)),
         "itself"
         if is_baseline
         else f"{config_code(winner.baseline)} {number(winner.baseline_rate.value)}"
         + doubt_span(bounds(winner.baseline_rate)),
         ""
         if winner.equal_fusion_gain is None
-        else gain_span(winner.equal_fusion_gain) + doubt_span(_bounds_of_gain(winner.equal_fusion_doubt)),
+        else gain_span(winner.equal_fusion_gain.value) + doubt_span(gain_bounds(winner.equal_fusion_gain)),
         (tag_span("extrapolated", "warn") if winner.extrapolated else "")
         + (tag_span("gain within the doubt") if winner.gain_separable is False and not is_baseline else ""),
         ", ".join(ties[:TIES_SHOWN]) + more,
     ]
-
-
-def _bounds_of_gain(told: Estimate | None) -> str:
-    if told is None or told.lo is None or told.hi is None:
-        return ""
-    return gain_bounds(Estimate(1 + told.value, 1 + told.lo, 1 + told.hi))
 
 
 def _beyond_cells(winner: LoadWinner) -> list[str]:
@@ -134,10 +131,11 @@ def configs(content: ReportContent) -> str:
     results = content.judgement.results
     if not results:
         return ""
-    low, high = content.latency_load, content.throughput_load
-    head = [sortable("config"), sortable(f"C={low} ms/token", numeric=True, low_is_good=True)]
+    head = [sortable("config")]
+    head += [sortable(axis_words(axis), numeric=True, low_is_good=_low(axis)) for axis in _value_columns(content)]
     head += [sortable(f"C={load} tok/s", numeric=True) for load in content.columns]
-    head += [sortable(name, numeric=True) for name in (f"accept C={low}", f"accept C={high}", "score", "launches")]
+    accepts = (f"accept C={load}" for load in content.objective_loads)
+    head += [sortable(name, numeric=True) for name in (*accepts, "score", "launches")]
     head.append("<th>notes</th>")
     front = {result.config for result in content.judgement.front}
     rows = "".join(_config_row(content, result, on_front=result.config in front) for result in results)
@@ -155,7 +153,15 @@ def configs(content: ReportContent) -> str:
 def _config_row(content: ReportContent, result: ConfigResult, *, on_front: bool) -> str:
     config_id = result.config.config_id
     cells = [f'<td data-v="{escape(config_id)}"><code>{escape(config_id)}</code></td>']
-    cells.append(number_cell(result.latency.value, beside=doubt_span(bounds(result.latency))))
+    for axis in _value_columns(content):
+        value = result.values[content.axes.index(axis)]
+        cells.append(
+            number_cell(
+                value.value,
+                text=metric_number(axis.metric, value.value),
+                beside=doubt_span(metric_bounds(axis.metric, value)),
+            )
+        )
     for load in content.columns:
         at = result.loads.get(load)
         cells.append(
@@ -168,7 +174,7 @@ def _config_row(content: ReportContent, result: ConfigResult, *, on_front: bool)
                 else "",
             )
         )
-    for load in (content.latency_load, content.throughput_load):
+    for load in content.objective_loads:
         at = result.loads.get(load)
         cells.append(number_cell(at.accept_length if at else None, beside=doubt_span(bounds(at.accept)) if at else ""))
     sort = "" if math.isnan(result.score) else f"{result.score:.6f}"
@@ -184,6 +190,15 @@ def _config_row(content: ReportContent, result: ConfigResult, *, on_front: bool)
     cells.append(f"<td>{escape(' '.join(notes))}{tag}{told}</td>")
     kind = ' class="front"' if on_front else ""
     return f"<tr{kind}>{''.join(cells)}</tr>"
+
+
+def _value_columns(content: ReportContent) -> list[Objective]:
+    """Objectives with a column of their own: all but a throughput, which stands among the loads."""
+    return [axis for axis in content.axes if axis.metric.name != "output_tps" or axis.concurrency == 1]
+
+
+def _low(axis: Objective) -> bool:
+    return axis.direction is Direction.MINIMIZE
 
 
 def times(content: ReportContent) -> str:
@@ -211,10 +226,13 @@ def times(content: ReportContent) -> str:
 
 TIMES = {
     "ttft_ms": "first token, ms",
+    "ttft_p50_ms": "first token median, ms",
     "ttft_p99_ms": "first token p99, ms",
     "itl_ms": "between records, ms",
     "itl_p99_ms": "between records p99, ms",
     "e2e_ms": "end to end, ms",
+    "e2e_p99_ms": "end to end p99, ms",
+    "goodput": "share within limits",
     "goodput_rps": "good requests/s",
 }
 """Columns of the table of times, by the names of `PhaseResult`."""
@@ -233,11 +251,11 @@ def remarks(content: ReportContent) -> str:
 
 def questions(content: ReportContent) -> str:
     """Verdicts on the study's questions."""
-    if not content.judgement.answers:
+    if not content.judgement.verdicts:
         return ""
     parts = "".join(
         f"<h3>{escape(answer.name)}: {escape(answer.verdict)}</h3><p>{escape(answer.text)}</p>"
-        for answer in content.judgement.answers
+        for answer in content.judgement.verdicts
     )
     return f"<section><h2>Questions</h2>{parts}</section>"
 

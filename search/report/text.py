@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from search.metrics import Metric, Objective, gain_percent, number
 from search.stats.estimates import Estimate
 from search.stats.losslessness import OutputCheck, worst
 from search.storage.records import StudyKind
@@ -15,16 +16,6 @@ KIND_SENTENCES: dict[StudyKind, str] = {
     "simulated": "Computed by a calibrated cost model. No GPU was measured; check a pick with one real launch.",
     "replay": "Drawn from a recorded table. No server was started for this report.",
 }
-
-
-def number(value: float | None) -> str:
-    """Three significant digits or whole numbers: `2.93`, `86.8`, `775`, `12,100`; `-` for None."""
-    if value is None:
-        return "-"
-    size = abs(value)
-    if size >= 99.95:
-        return f"{value:,.0f}"
-    return f"{value:.1f}" if size >= 9.995 else f"{value:.2f}"
 
 
 def bounds(estimate: Estimate | None) -> str:
@@ -38,7 +29,27 @@ def gain_bounds(ratio: Estimate | None) -> str:
     """The interval of a gain, of its ratio: ` [+8.9%, +11.3%]`; empty where there is no doubt or it is not known."""
     if ratio is None or ratio.lo is None or ratio.hi is None or ratio.lo == ratio.hi:
         return ""
-    return f" [{percent(ratio.lo - 1)}, {percent(ratio.hi - 1)}]"
+    return f" [{gain_percent(ratio.lo)}, {gain_percent(ratio.hi)}]"
+
+
+def metric_bounds(metric: Metric, estimate: Estimate | None) -> str:
+    """The interval of a metric's value: ` [35.1, 37.4]`, of a share ` [93.8%, 97.5%]`; empty where it is not known."""
+    if metric.unit or estimate is None or estimate.lo is None or estimate.hi is None:
+        return bounds(estimate)
+    return f" [{metric.words(estimate.lo)}, {metric.words(estimate.hi)}]"
+
+
+def metric_number(metric: Metric, value: float | None) -> str:
+    """A metric's value without its unit, which stands in the heading; a share in percent."""
+    return number(value) if metric.unit or value is None else metric.words(value)
+
+
+def axis_words(axis: Objective) -> str:
+    """An objective as the heading of a column: `C=1 ms/token`, `C=1 time to first token, median, ms`."""
+    metric = axis.metric
+    known = {"tpot_ms": "ms/token", "output_tps": "tok/s"}.get(metric.name)
+    unit = metric.unit and f", {metric.unit}"
+    return f"C={axis.concurrency} {known or metric.title + unit}"
 
 
 def score_bounds(score: Estimate | None) -> str:
@@ -59,14 +70,6 @@ def lossless_words(checks: Sequence[OutputCheck]) -> str:
 def score_words(score: float) -> str:
     """Three decimals; `-` while there is no baseline to compare with."""
     return "-" if math.isnan(score) else f"{score:.3f}"
-
-
-def percent(gain: float) -> str:
-    """A signed gain: `+10.1%`, `-6.4%`, `+0.0%`; whole percents from 100% on."""
-    if abs(gain) >= 1:
-        return f"{gain:+.0%}"
-    text = f"{gain:+.1%}"
-    return "+0.0%" if text == "-0.0%" else text
 
 
 def duration(seconds: float | None) -> str:

@@ -9,19 +9,68 @@ from typing import Any, Final
 
 import numpy as np
 from optuna.trial import FrozenTrial, TrialState
+from pydantic import BaseModel, ConfigDict, RootModel, ValidationError
 
 from search.config import SpecConfig
 from search.contracts import PhaseResult
 from search.errors import InvalidConfig
+from search.metrics import DEFAULTS, Objective, Objectives, loads_of, pace_ms, pace_of
 from search.model.feasibility import Start
-from search.model.observations import Observation
+from search.model.observations import MetricValue, Observation
 
 EVIDENCE: Final = "evidence"
-"""User attribute with `evidence_of` a launch: repeats and histograms, which the two values lack."""
+"""User attribute with the `StoredEvidence` of a launch: repeats and histograms, which the two values lack."""
+
+
+class LoadEvidence(BaseModel):
+    """What a launch measured at one concurrency, as it stands in Optuna's database.
+
+    Attributes:
+        ms: Pace of each repeat, milliseconds per token of one request; None for a repeat that gave none.
+        accept: Output tokens per verify pass, mean over repeats.
+        histogram: Verify passes that accepted 0, 1, 2, … drafts, summed over repeats.
+        values: By metric, its value in each repeat that told it; of objectives that are not the pace.
+    """
+
+    model_config = ConfigDict(frozen=True, allow_inf_nan=True)
+
+    ms: tuple[float | None, ...] = ()
+    accept: float | None = None
+    histogram: tuple[float, ...] = ()
+    values: dict[str, tuple[float, ...]] = {}
+
+    def observation(self, config: SpecConfig, load: int, *, ms: float | None = None) -> Observation | None:
+        """As the belief takes it: from the repeats where they are told, else from `ms`; None where there is neither."""
+        repeats = [value for value in self.ms if value is not None and _is_positive(value)]
+        if repeats:
+            ms = float(np.exp(np.mean(np.log(repeats))))
+        if ms is None:
+            return None
+        return Observation(
+            config,
+            load,
+            ms,
+            relative_sd=_spread(repeats),
+            accept_length=self.accept if self.accept is not None and self.accept >= 1.0 else None,
+            histogram=self.histogram,
+            values=tuple(_metric_value(name, told) for name, told in self.values.items() if told),
+        )
+
+
+class StoredEvidence(RootModel[dict[int, LoadEvidence]]):
+    """What a launch measured, by concurrency: the user attribute `EVIDENCE` of its trial."""
+
+    def dumped(self) -> dict[str, Any]:
+        """As JSON-able data for Optuna; parts that a study does not have are left out."""
+        data: dict[str, Any] = self.model_dump(mode="json")
+        return {
+            str(load): {name: value for name, value in part.items() if name != "values" or value}
+            for load, part in data.items()
+        }
 
 
 @dataclass(frozen=True)
-class Evidence:
+class TrialEvidence:
     """What the trials of a study tell.
 
     Attributes:
@@ -37,32 +86,46 @@ class Evidence:
     pending: list[SpecConfig] = field(default_factory=list)
 
 
-def evidence_of(phases: Iterable[PhaseResult]) -> dict[str, Any]:
-    """All repeats of a launch, as a JSON-able user attribute.
+def evidence_of(phases: Iterable[PhaseResult], objectives: Sequence[Objective] = ()) -> StoredEvidence:
+    """All repeats of a launch.
 
-    Returns:
-        By concurrency: `ms` of each repeat, `accept` (mean, or None), `histogram` (summed).
+    Args:
+        phases: Of one launch, in any order.
+        objectives: Of the study; of those that are not the pace, the values are kept too.
     """
     by_load: dict[int, list[PhaseResult]] = {}
     for phase in phases:
         by_load.setdefault(phase.concurrency, []).append(phase)
-    result: dict[str, Any] = {}
+    result: dict[int, LoadEvidence] = {}
     for load, repeats in sorted(by_load.items()):
         accepts = [repeat.accept_length for repeat in repeats if repeat.accept_length is not None]
         histograms = [repeat.accept_histogram for repeat in repeats if repeat.accept_histogram]
         width = max(map(len, histograms), default=0)
-        result[str(load)] = {
-            "ms": [_ms(load, repeat.tpot_ms, repeat.output_tps) for repeat in repeats],
-            "accept": sum(accepts) / len(accepts) if accepts else None,
-            "histogram": [sum(counts[place] for counts in histograms if place < len(counts)) for place in range(width)],
-        }
-    return result
+        result[load] = LoadEvidence(
+            ms=tuple(pace_ms(repeat) for repeat in repeats),
+            accept=sum(accepts) / len(accepts) if accepts else None,
+            histogram=tuple(
+                sum(counts[place] for counts in histograms if place < len(counts)) for place in range(width)
+            ),
+            values={
+                objective.metric.name: tuple(
+                    max(value, objective.metric.floor)
+                    for repeat in repeats
+                    if (value := objective.of(repeat)) is not None
+                )
+                for objective in objectives
+                if objective.link is None and objective.concurrency == load
+            },
+        )
+    return StoredEvidence(result)
 
 
-def observations_of(config: SpecConfig, phases: Iterable[PhaseResult]) -> list[Observation]:
-    """Phases of one launch as the belief takes them, one observation per concurrency."""
-    told = evidence_of(phases)
-    seen = (_observation(config, int(load), part, None) for load, part in told.items())
+def observations_of(
+    config: SpecConfig, phases: Iterable[PhaseResult], objectives: Sequence[Objective] = ()
+) -> list[Observation]:
+    """Phases of one launch as the belief takes them, one observation per concurrency; `objectives` as `evidence_of`."""
+    told = evidence_of(phases, objectives).root
+    seen = (part.observation(config, load) for load, part in told.items())
     return [item for item in seen if item is not None]
 
 
@@ -71,17 +134,32 @@ def failed_start(config: SpecConfig, reason: str, *, weight: float = 1.0) -> Sta
     return Start(config, started=False, of_memory=reason.startswith("OOM") if reason else None, weight=weight)
 
 
+def has_both(objectives: Objectives, seen: Sequence[Observation]) -> bool:
+    """Whether observations of one config tell both objectives."""
+    return all(
+        any(
+            item.load == objective.concurrency
+            and (objective.link is not None or item.told(objective.metric.name) is not None)
+            for item in seen
+        )
+        for objective in objectives
+    )
+
+
 def read_trials(
-    trials: Sequence[FrozenTrial], configs: Mapping[int, SpecConfig], *, loads: tuple[int, int]
-) -> Evidence:
+    trials: Sequence[FrozenTrial], configs: Mapping[int, SpecConfig], *, objectives: Objectives = DEFAULTS
+) -> TrialEvidence:
     """Sort trials by what they tell; FAIL tells nothing, and neither do values that are no numbers.
 
+    A trial without `EVIDENCE`, which somebody else's program made, is read by its values where these are the pace
+    in other units; values of other metrics alone say nothing of what a pass costs, and such a trial is left out.
+
     Args:
-        trials: Of one study, minimising milliseconds per token and maximising tokens per second.
+        trials: Of one study, whose values are those of the objectives.
         configs: By trial number; trials of other spaces are left out.
-        loads: The two objective concurrencies.
+        objectives: Of the study.
     """
-    evidence = Evidence()
+    evidence = TrialEvidence()
     for trial in trials:
         config = configs.get(trial.number)
         if config is None:
@@ -92,11 +170,11 @@ def read_trials(
             reason = str(trial.user_attrs.get("reason") or "")
             evidence.starts.append(failed_start(config, reason))
         elif trial.state in (TrialState.COMPLETE, TrialState.PRUNED):
-            seen = _observations(trial, config, loads)
+            seen = _observations(trial, config, objectives)
             evidence.observations.extend(seen)
             if seen:
                 evidence.starts.append(Start(config, started=True))
-            if {item.load for item in seen} >= set(loads):
+            if has_both(objectives, seen):
                 evidence.measured.append(config)
     return evidence
 
@@ -110,49 +188,34 @@ def config_of(trial: FrozenTrial) -> SpecConfig | None:
         return None
 
 
-def _observations(trial: FrozenTrial, config: SpecConfig, loads: tuple[int, int]) -> list[Observation]:
-    told: Mapping[str, Any] = trial.user_attrs.get(EVIDENCE) or {}
+def _observations(trial: FrozenTrial, config: SpecConfig, objectives: Objectives) -> list[Observation]:
+    try:
+        told = StoredEvidence.model_validate(trial.user_attrs.get(EVIDENCE) or {}).root
+    except ValidationError:  # of another program; its values may still say something
+        told = {}
     result = []
-    for load in dict.fromkeys([*loads, *(int(key) for key in told)]):
-        part = dict(told.get(str(load), {}))
-        part["accept"] = part.get("accept") or trial.user_attrs.get(f"accept_c{load}")
-        result.append(_observation(config, load, part, _value(trial, loads, load)))
+    for load in dict.fromkeys([*loads_of(objectives), *told]):
+        part = told.get(load, LoadEvidence())
+        if not part.accept and (accept := trial.user_attrs.get(f"accept_c{load}")):
+            part = part.model_copy(update={"accept": float(accept)})
+        result.append(part.observation(config, load, ms=_pace(trial, objectives, load)))
     return [item for item in result if item is not None]
 
 
-def _observation(config: SpecConfig, load: int, part: Mapping[str, Any], ms: float | None) -> Observation | None:
-    """From the repeats where they are told, else from `ms`; None where there is neither."""
-    repeats = [float(value) for value in part.get("ms", ()) if value is not None and _is_positive(value)]
-    if repeats:
-        ms = float(np.exp(np.mean(np.log(repeats))))
-    if ms is None:
-        return None
-    accept = part.get("accept")
-    return Observation(
-        config,
-        load,
-        ms,
-        relative_sd=_spread(repeats),
-        accept_length=float(accept) if accept is not None and accept >= 1.0 else None,
-        histogram=tuple(part.get("histogram", ())),
-    )
-
-
-def _value(trial: FrozenTrial, loads: tuple[int, int], load: int) -> float | None:
+def _pace(trial: FrozenTrial, objectives: Objectives, load: int) -> float | None:
     """Milliseconds per token from the values, or from the attribute a gated trial has; None where not measured."""
-    if trial.state is TrialState.COMPLETE and load in loads and trial.values is not None and len(trial.values) == 2:
-        value = trial.values[loads.index(load)]
-        if not _is_positive(value):
-            return None
-        return float(value if load == loads[0] else 1000.0 * load / value)
+    if trial.state is TrialState.COMPLETE and trial.values is not None and len(trial.values) == 2:
+        for objective, value in zip(objectives, trial.values, strict=True):
+            if objective.concurrency == load and objective.link is not None:
+                scale, power = objective.link
+                return float(value / scale if power > 0 else scale / value) if _is_positive(value) else None
     output_tps = trial.user_attrs.get(f"c{load}_output_tps")
-    return 1000.0 * load / float(output_tps) if output_tps is not None and _is_positive(output_tps) else None
+    return pace_of(float(output_tps), load) if output_tps is not None and _is_positive(output_tps) else None
 
 
-def _ms(load: int, tpot_ms: float | None, output_tps: float) -> float | None:
-    if load == 1 and tpot_ms is not None:
-        return tpot_ms
-    return 1000.0 * load / output_tps if output_tps > 0.0 else None
+def _metric_value(name: str, repeats: Sequence[float]) -> MetricValue:
+    """The geometric mean, as the belief thinks in logarithms."""
+    return MetricValue(name, float(np.exp(np.mean(np.log(repeats)))), _spread(repeats))
 
 
 def _spread(repeats: Sequence[float]) -> float | None:

@@ -7,6 +7,7 @@ from typing import Final
 
 from search.config import SpecConfig
 from search.errors import UsageError
+from search.metrics import DEFAULTS, Objectives
 from search.model.feasibility import Start
 from search.model.observations import Observation
 from search.samplers import finite
@@ -23,7 +24,7 @@ def make_sampler(
     *,
     configs: Sequence[SpecConfig],
     seed: int,
-    loads: tuple[int, int] = (1, 100),
+    objectives: Objectives = DEFAULTS,
     cost: LaunchCost | None = None,
     earlier: Sequence[Observation] = (),
     earlier_starts: Sequence[Start] = (),
@@ -34,7 +35,7 @@ def make_sampler(
         name: One of `SAMPLERS`.
         configs: All valid configs, canonical.
         seed: Of the study.
-        loads: The two objective concurrencies; only `frontier` looks at them.
+        objectives: The axes of the front; only `frontier` looks at them.
         cost: Of a launch; only `frontier` weighs it.
         earlier: Numbers of an earlier study; only `frontier` learns from them.
         earlier_starts: What started there and what did not, likewise.
@@ -44,7 +45,7 @@ def make_sampler(
     """
     if name == "frontier":
         return FrontierSampler(
-            configs=configs, seed=seed, loads=loads, cost=cost, earlier=earlier, earlier_starts=earlier_starts
+            configs=configs, seed=seed, objectives=objectives, cost=cost, earlier=earlier, earlier_starts=earlier_starts
         )
     if name not in finite.STOCK:
         raise UsageError(f"`--sampler` takes one of {', '.join(SAMPLERS)}, but got {name!r}.")

@@ -12,6 +12,7 @@ from optuna.trial import FrozenTrial
 
 from search.config import SpecConfig, simplicity
 from search.contracts import PhaseResult
+from search.metrics import DEFAULTS, Objective, Objectives, loads_of
 from search.model.belief import Prior
 from search.model.feasibility import Feasibility, Start
 from search.model.observations import Observation
@@ -28,7 +29,6 @@ _WORTH_SKIPPING = 0.1
 """Least share of a launch's time in its high phase; below, the number is worth more than the time."""
 _HOPE = 0.001
 """Chance of an end better than the bound that a gate takes."""
-_OBJECTIVES = [StudyDirection.MINIMIZE, StudyDirection.MAXIMIZE]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +75,13 @@ class FrontierSampler(FiniteSpaceSampler):
     A plain Optuna sampler: everything it knows it reads from the trials of the study, so it works
     with any storage, after a resume and beside other workers. Running trials count as if they end
     as expected. The draws of its prior derive from the seed; given the same trials it asks the same config, and
-    equals are decided for the simpler config. Under other directions than (minimise, maximise) it
-    has no front to grow and asks at random, by seed and trial number.
+    equals are decided for the simpler config. In a study whose directions are not those of its
+    objectives it has no front to grow and asks at random, by seed and trial number.
 
     Args:
         configs: All valid configs, canonical. Locked ones do not belong here: they are never asked.
         seed: Of the study.
-        loads: The two objective concurrencies.
+        objectives: The axes of the front.
         cost: Of a launch; a middling deployment's without it.
         earlier: Numbers of an earlier study, with `weight` below 1.
         earlier_starts: What started there and what did not, likewise.
@@ -93,14 +93,15 @@ class FrontierSampler(FiniteSpaceSampler):
         *,
         configs: Sequence[SpecConfig],
         seed: int,
-        loads: tuple[int, int] = (1, 100),
+        objectives: Objectives = DEFAULTS,
         cost: LaunchCost | None = None,
         earlier: Sequence[Observation] = (),
         earlier_starts: Sequence[Start] = (),
         parts: Parts = Parts(),
     ) -> None:
         super().__init__(None, configs=configs, seed=seed)
-        self._loads, self._cost, self._parts = loads, cost, parts
+        self._objectives, self._cost, self._parts = objectives, cost, parts
+        self._loads = loads_of(objectives)
         self._earlier, self._earlier_starts = tuple(earlier), tuple(earlier_starts)
         self._beliefs: tuple[Prior, Feasibility] | None = None
         self._last: tuple[_Seen, Outlook] | None = None
@@ -122,7 +123,7 @@ class FrontierSampler(FiniteSpaceSampler):
         """
         trials = [trial for trial in study.get_trials(deepcopy=False) if trial.number != but]
         named = {trial.number: config for trial in trials if (config := config_of(trial)) is not None}
-        evidence = read_trials(trials, named, loads=self._loads)
+        evidence = read_trials(trials, named, objectives=self._objectives)
         seen = _Seen(
             observations=tuple(self._parts.told(item) for item in (*self._earlier, *evidence.observations, *also)),
             starts=(*self._earlier_starts, *evidence.starts) if self._parts.feasibility else (),
@@ -141,7 +142,7 @@ class FrontierSampler(FiniteSpaceSampler):
             starts=seen.starts,
             measured=seen.measured,
             pending=seen.pending,
-            loads=self._loads,
+            objectives=self._objectives,
             cost=seen.cost,
         )
         self._last = seen, outlook
@@ -151,44 +152,50 @@ class FrontierSampler(FiniteSpaceSampler):
         """From now on a launch is expected to cost so much."""
         self._cost = cost
 
-    def skips_throughput(self, study: Study, trial: FrozenTrial, low: Sequence[PhaseResult]) -> bool:
-        """Whether the high concurrency of a running trial need not be measured, see `why_skipped`."""
-        return self.why_skipped(study, trial, low) is not None
+    def skips_second(self, study: Study, trial: FrozenTrial, first: Sequence[PhaseResult]) -> bool:
+        """Whether the second objective of a running trial need not be measured, see `why_skipped`."""
+        return self.why_skipped(study, trial, first) is not None
 
-    def why_skipped(self, study: Study, trial: FrozenTrial, low: Sequence[PhaseResult]) -> str | None:
-        """Why the high concurrency of a running trial need not be measured: no hope, and time to be saved.
+    def why_skipped(self, study: Study, trial: FrozenTrial, first: Sequence[PhaseResult]) -> str | None:
+        """Why the second objective of a running trial need not be measured: no hope, and time to be saved.
 
-        Asked between the phases of a launch, when the low concurrency is measured. Hope is the optimistic
-        end of the band of the high one, given the measured low one. Baselines are always measured
+        Asked between the phases of a launch, when the first objective is measured. Hope is the optimistic
+        end of the band of the second, given the measured first. Baselines are always measured
         in full, and so is everything before a front stands.
 
         Args:
             study: Of the trial.
             trial: Running; its config is in its parameters.
-            low: The measured repeats at the low concurrency.
+            first: The measured repeats at the first objective's concurrency.
 
         Returns:
             One line for people; None where it must be measured.
         """
         config = config_of(trial)
-        if not self._parts.gating or list(study.directions) != _OBJECTIVES:
+        if not self._parts.gating or not self._is_ours(study):
             return None
         if config is None or not config.speculates:
             return None
-        outlook = self.outlook(study, but=trial.number, also=observations_of(config, low))
+        outlook = self.outlook(study, but=trial.number, also=observations_of(config, first, self._objectives))
         if len(outlook.front) < _FRONT_STANDS or config not in outlook.prior.index:
             return None
-        share = outlook.share_of_high_phase(config)
+        share = outlook.share_of_second_phase(config)
         if share < _WORTH_SKIPPING or outlook.may_enter(config, _HOPE):
             return None
-        forecast, best = outlook.forecast(config), outlook.optimistic_output_tps(config, _HOPE)
+        one, other = self._objectives
+        expected, best = outlook.forecast(config).bands[0][1], outlook.optimistic(config, _HOPE)
         return (
-            f"C={self._loads[1]} skipped, {share:.0%} of the launch's time: with {forecast.latency_ms[1]:.3g} ms per token at "
-            f"C={self._loads[0]} and at the very best {best:.0f} tok/s it cannot enter the front"
+            f"C={other.concurrency} skipped, {share:.0%} of the launch's time: with {_words(one, expected)} at "
+            f"C={one.concurrency} and at the very best {_words(other, best)} it cannot enter the front"
         )
 
+    def _is_ours(self, study: Study) -> bool:
+        """Whether the study's values are those of the objectives, as far as directions tell."""
+        wanted = [StudyDirection[objective.direction.name] for objective in self._objectives]
+        return list(study.directions) == wanted
+
     def _choose(self, study: Study, trial: FrozenTrial, remaining: list[SpecConfig]) -> SpecConfig:
-        if list(study.directions) != _OBJECTIVES:
+        if not self._is_ours(study):
             rng = np.random.default_rng((self._seed, trial.number))
             return remaining[int(rng.integers(len(remaining)))]
         outlook = self.outlook(study, but=trial.number)
@@ -206,3 +213,13 @@ class FrontierSampler(FiniteSpaceSampler):
                     Feasibility(self._configs, seed=self._seed),
                 )
             return self._beliefs
+
+
+def _words(objective: Objective, value: float) -> str:
+    """A forecast in a sentence: `10.8 ms per token`, `775 tok/s`."""
+    metric = objective.metric
+    if metric.name == "tpot_ms":
+        return f"{value:.3g} ms per token"
+    if metric.name == "output_tps":
+        return f"{value:.0f} tok/s"
+    return f"{metric.words(value)} ({metric.title})"

@@ -63,23 +63,41 @@ def expected_improvement(front: Floats, reference: Floats, mean: Floats, sd: Flo
     )
 
 
-def expected_improvement_lognormal(front: Floats, reference: Floats, log_mean: Floats, log_sd: Floats) -> Floats:
-    """As `expected_improvement`, in natural units: the first axis a time to be made small, the second a rate.
+def expected_improvement_lognormal(
+    front: Floats,
+    reference: Floats,
+    log_mean: Floats,
+    log_sd: Floats,
+    *,
+    signs: tuple[int, int] = (-1, 1),
+    ceilings: tuple[float | None, float | None] = (None, None),
+) -> Floats:
+    """As `expected_improvement`, in natural units: a time is to be made small, a rate or a share large.
 
     Exact where the logarithms of both are independent Gaussians: the expected shortfall of a
     log-normal time below an edge, and excess of a log-normal rate above one, have closed forms.
 
     Args:
-        front: Points (-time, rate), shape (m, 2).
+        front: Points such as (-time, rate), shape (m, 2).
         reference: One such point.
-        log_mean: Of (log time, log rate), shape (n, 2).
+        log_mean: Of the logarithms of both values, shape (n, 2).
         log_sd: The same shape, positive.
+        signs: -1 for an axis to be made small, whose points are negative; 1 for one to be made large.
+        ceilings: The largest value of an axis to be made large, such as 1 for a share: more is worth no more.
 
     Returns:
-        Shape (n,), in time times rate.
+        Shape (n,), in the product of both units.
     """
-    time, rate = ((log_mean[:, axis], log_sd[:, axis]) for axis in (0, 1))
-    return _strips(front, reference, lambda edge: _short_of(-edge, *time), lambda edge: _above(edge, *rate))
+
+    def excess(axis: int) -> Callable[[float], Floats]:
+        mean, sd, ceiling = log_mean[:, axis], log_sd[:, axis], ceilings[axis]
+        if signs[axis] < 0:
+            return lambda edge: _short_of(-edge, mean, sd)
+        if ceiling is None:
+            return lambda edge: _above(edge, mean, sd)
+        return lambda edge: np.maximum(_above(edge, mean, sd) - _above(ceiling, mean, sd), 0.0)
+
+    return _strips(front, reference, excess(0), excess(1))
 
 
 def _strips(

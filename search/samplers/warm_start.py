@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from search.config import SpecConfig
 from search.engines.recording import Recording, read_recording, result_of
+from search.metrics import Objective
 from search.model.feasibility import Start
 from search.model.observations import Observation
 from search.outcomes import Blame
@@ -39,13 +41,13 @@ def earlier_evidence(spec: StudySpec, space: Space) -> Earlier:
         UsageError: A recording cannot be read.
     """
     inside = {*space.configs, *(locked.config for locked in space.locked)}
-    loads = (spec.objectives.latency, spec.objectives.throughput)
+    loads = spec.objective_loads
     observations: list[Observation] = []
     starts: list[Start] = []
     words: list[str] = []
     for named in spec.earlier:
         recording = read_recording(Path(named.recording))
-        seen, started = recorded_evidence(recording)
+        seen, started = recorded_evidence(recording, spec.axes)
         kept = [item for item in seen if item.config in inside and item.load in loads]
         observations += [replace(item, weight=named.weight) for item in kept]
         starts += [replace(start, weight=named.weight) for start in started if start.config in inside]
@@ -57,14 +59,16 @@ def earlier_evidence(spec: StudySpec, space: Space) -> Earlier:
     return Earlier(tuple(observations), tuple(starts), tuple(words))
 
 
-def recorded_evidence(recording: Recording) -> tuple[tuple[Observation, ...], tuple[Start, ...]]:
-    """Numbers and starts of a recording, with full weight."""
+def recorded_evidence(
+    recording: Recording, objectives: Sequence[Objective] = ()
+) -> tuple[tuple[Observation, ...], tuple[Start, ...]]:
+    """Numbers and starts of a recording, with full weight; `objectives` as `evidence_of` takes them."""
     observations: list[Observation] = []
     for (config, _), rows in recording.repeats().items():
         phases = [
             result_of(row, repeat=place, requests=0, computed=recording.computed) for place, row in enumerate(rows, 1)
         ]
-        observations += observations_of(config, phases)
+        observations += observations_of(config, phases, objectives)
     starts = [Start(config, started=True) for config in dict.fromkeys(item.config for item in observations)]
     for config, failure in recording.failures().items():
         if failure.reason.blame is Blame.CONFIG:

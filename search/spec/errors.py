@@ -56,11 +56,13 @@ def _place(item: Mapping[str, Any], data: Any) -> Place:
         named = re.search(r"`([a-z_]+(?:\.[a-z_]+)*)`", item["msg"])
         return tuple(named[1].split(".")) if named else ()
     place: list[str | int] = []
-    for step in told:
+    for number, step in enumerate(told, 1):
         inside = isinstance(data, Mapping) and step in data
         inside = inside or (isinstance(data, list) and isinstance(step, int) and step < len(data))
         if not inside:
-            return (*place, step) if item["type"] == "missing" else tuple(place)
+            if item["type"] == "missing" and number == len(told):
+                return (*place, step)
+            continue  # the name of an alternative
         place.append(step)
         data = data[step]
     return tuple(place)

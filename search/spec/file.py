@@ -6,7 +6,8 @@ import difflib
 from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -105,20 +106,35 @@ def _unknown_keys(data: Any, model: type[BaseModel], place: Place) -> Iterator[M
             near = difflib.get_close_matches(str(key), model.model_fields, n=1, cutoff=0.5)
             hint = f"did you mean `{near[0]}`?" if near else f"known keys: {', '.join(model.model_fields)}."
             yield (*place, key), f"is not a key of a study file; {hint}"
-        elif isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
-            yield from _unknown_keys(value, field.annotation, (*place, key))
-        else:
-            yield from _unknown_keys_in_items(value, field.annotation, (*place, key))
+            continue
+        for shape in _shapes(field.annotation):
+            if _is_part(shape):
+                yield from _unknown_keys(value, shape, (*place, key))
+            else:
+                yield from _unknown_keys_in_items(value, shape, (*place, key))
 
 
 def _unknown_keys_in_items(value: Any, annotation: Any, place: Place) -> Iterator[Mistake]:
-    models = [
-        arg for arg in getattr(annotation, "__args__", ()) if isinstance(arg, type) and issubclass(arg, BaseModel)
-    ]
+    models = [arg for arg in get_args(annotation) if _is_part(arg)]
     items = enumerate(value) if isinstance(value, list) else value.items() if isinstance(value, dict) else ()
     for key, item in items:
-        for model in models:
+        for model in dict.fromkeys(models):
             yield from _unknown_keys(item, model, (*place, key))
+
+
+def _shapes(annotation: Any) -> Iterator[Any]:
+    """What a value may look like: the alternatives of a union, without what `Annotated` adds to them."""
+    if get_origin(annotation) is Annotated:
+        yield from _shapes(get_args(annotation)[0])
+    elif isinstance(annotation, UnionType) or get_origin(annotation) is Union:
+        for alternative in get_args(annotation):
+            yield from _shapes(alternative)
+    else:
+        yield annotation
+
+
+def _is_part(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
 
 
 def _repeated_keys(node: yaml.Node | None, place: Place) -> Iterator[Mistake]:

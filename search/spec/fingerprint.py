@@ -8,6 +8,7 @@ from pathlib import PurePath
 
 from search.host.environment import UNKNOWN
 from search.masking import is_harmless, is_secret_name, mask_text, mask_words
+from search.metrics import DEFAULTS
 from search.spec.study import StudySpec
 from search.storage.records import StudyKind
 
@@ -30,7 +31,7 @@ def fingerprint(spec: StudySpec, *, kind: StudyKind, facts: Mapping[str, str] | 
     """Everything that changes a measurement, flat, by the names that the study file has for it.
 
     Budget, watch loads, known configs, questions, sampler and seed are not in it: they may change. Nor are the
-    wanted doubt and goodput's limits, which change no number but its doubt.
+    wanted doubt and goodput's limits, unless goodput is an objective.
 
     Args:
         spec: The study.
@@ -54,8 +55,7 @@ def fingerprint(spec: StudySpec, *, kind: StudyKind, facts: Mapping[str, str] | 
         ),
         **{f"engine.env.{name}": _hidden_variable(name, value) for name, value in engine.env.items()},
         **{f"engine.server_args.{name}": _hidden(name, value) for name, value in engine.server_args.items()},
-        "objectives.latency": spec.objectives.latency,
-        "objectives.throughput": spec.objectives.throughput,
+        **_objectives(spec),
         "measure.output_tokens": measure.output_tokens,
         "measure.output_spread": measure.output_spread,
         "measure.requests_at_latency": measure.requests_at_latency,
@@ -68,6 +68,18 @@ def fingerprint(spec: StudySpec, *, kind: StudyKind, facts: Mapping[str, str] | 
         **(facts or {}),
     }
     return {name: str(value) for name, value in sorted(parts.items())}
+
+
+def _objectives(spec: StudySpec) -> dict[str, object]:
+    """The usual metrics by their concurrencies, as studies of before have them; others by name, with goodput's limits."""
+    if (spec.axes[0].metric, spec.axes[1].metric) == (DEFAULTS[0].metric, DEFAULTS[1].metric):
+        first, second = spec.axes
+        return {"objectives.latency": first.concurrency, "objectives.throughput": second.concurrency}
+    parts: dict[str, object] = {"objectives": ", ".join(spec.objective_names)}
+    if any(axis.metric.needs_limits for axis in spec.axes):
+        limits = spec.measure.limits
+        parts |= {"measure.limits.ttft_ms": limits.ttft_ms, "measure.limits.tpot_ms": limits.tpot_ms}
+    return parts
 
 
 def differences(stored: Mapping[str, str], now: Mapping[str, str]) -> list[str]:

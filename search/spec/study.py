@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator, model_validator
 
 from search.config import OPTIONAL_KNOBS, SpecConfig, SpecVersion
 from search.contracts import Phase
 from search.deployment import ArgValue, Deployment, Hardware, Patch
 from search.dialects import Dialect
+from search.metrics import DEFAULTS, METRICS, Objective, Objectives, loads_of
 from search.space import Space, SpaceChoices, enumerate_space
 from search.spec.types import (
     Concurrency,
@@ -127,20 +130,59 @@ class SpaceSpec(_Part):
         return knobs
 
 
-class ObjectivesSpec(_Part):
-    """The two concurrencies that are searched over."""
+class ObjectiveSpec(_Part):
+    """A metric at a concurrency; the names are those of `search.metrics.METRICS`."""
 
-    latency: Concurrency = 1
-    throughput: Concurrency = 100
+    metric: str
+    at: Concurrency
+
+    @field_validator("metric")
+    @classmethod
+    def _is_known(cls, metric: str) -> str:
+        if metric not in METRICS:
+            near = difflib.get_close_matches(metric, METRICS, n=1)
+            meant = f"; did you mean {near[0]!r}?" if near else ""
+            raise ValueError(f"a metric is one of {', '.join(METRICS)}, but got {metric!r}{meant}")
+        return metric
+
+    @property
+    def objective(self) -> Objective:
+        """As everything but the study file takes it."""
+        return Objective(METRICS[self.metric], self.at)
+
+
+class DefaultObjectivesSpec(_Part):
+    """The concurrencies of the two usual objectives: time per output token, and output throughput."""
+
+    latency: Concurrency = DEFAULTS[0].concurrency
+    throughput: Concurrency = DEFAULTS[1].concurrency
 
     @model_validator(mode="after")
-    def _ordered(self) -> ObjectivesSpec:
+    def _ordered(self) -> DefaultObjectivesSpec:
         if self.latency >= self.throughput:
             raise ValueError(
                 f"`latency < throughput` must hold, but got {self.latency} and {self.throughput}; "
                 "both are concurrencies"
             )
         return self
+
+    @property
+    def pair(self) -> Objectives:
+        """The usual metrics at these concurrencies."""
+        return Objective(DEFAULTS[0].metric, self.latency), Objective(DEFAULTS[1].metric, self.throughput)
+
+
+def _form_of_objectives(data: object) -> str:
+    return "chosen" if isinstance(data, list | tuple) else "usual"
+
+
+ObjectivesSpec: TypeAlias = Annotated[
+    Annotated[DefaultObjectivesSpec, Tag("usual")]
+    | Annotated[tuple[ObjectiveSpec, ObjectiveSpec], Field(strict=False), Tag("chosen")],
+    Discriminator(_form_of_objectives),
+]
+"""The two axes of the front: `{latency: 1, throughput: 100}` for the usual ones, or a list of two metrics, each `at` a
+concurrency. What stands first is measured first, and may spare the second."""
 
 
 class PromptsSpec(_Part):
@@ -163,7 +205,7 @@ class PromptsSpec(_Part):
 class LimitsSpec(_Part):
     """What a request must keep to count as good, for goodput; without a limit there is none.
 
-    Not part of what makes measurements comparable: it changes no number but goodput.
+    Part of what makes measurements comparable only where goodput is an objective: it changes no other number.
     """
 
     ttft_ms: Positive | None = None
@@ -270,7 +312,7 @@ class StudySpec(_Part):
     hardware: HardwareSpec
     engine: EngineSpec
     space: SpaceSpec
-    objectives: ObjectivesSpec = ObjectivesSpec()
+    objectives: ObjectivesSpec = DefaultObjectivesSpec()
     watch: tuple[Concurrency, ...] = Field((), strict=False)
     known: tuple[ConfigId, ...] = Field((), strict=False)
     questions: dict[Name, QuestionSpec] = {}
@@ -293,29 +335,53 @@ class StudySpec(_Part):
                 f"`engine.max_running_requests` must admit every measured concurrency, but it is "
                 f"{self.engine.max_running_requests} and {highest} are to be measured"
             )
+        first, second = self.axes
+        if first == second:
+            raise ValueError(
+                f"`objectives` must name two different ones, but got {first.name} twice; change a metric or its `at`"
+            )
+        limits = self.measure.limits
+        limited = [axis.metric.name for axis in self.axes if axis.metric.needs_limits]
+        if limited and limits.ttft_ms is None and limits.tpot_ms is None:
+            raise ValueError(
+                f"`objectives` with {limited[0]} must have a limit to count by, but `measure.limits` has none; set "
+                "`ttft_ms`, `tpot_ms` or both there"
+            )
         return self
+
+    @cached_property
+    def axes(self) -> Objectives:
+        """The two objectives; the first is measured first, and may spare the second."""
+        if isinstance(self.objectives, DefaultObjectivesSpec):
+            return self.objectives.pair
+        first, second = self.objectives
+        return first.objective, second.objective
+
+    @property
+    def objective_loads(self) -> tuple[int, ...]:
+        """Concurrencies of the objectives, in their order; one where both are at the same."""
+        return loads_of(self.axes)
 
     @property
     def loads(self) -> tuple[int, ...]:
         """All concurrencies that are measured, ascending."""
-        return tuple(sorted({self.objectives.latency, self.objectives.throughput, *self.watch}))
+        return tuple(sorted({*self.objective_loads, *self.watch}))
 
     def tokens_at(self, load: int) -> int:
         """Output tokens that one launch measures at a load, warm-up included: two rounds, if nothing drifts."""
         phase = self.measure.phase(load, warm=False)
-        objective = load in (self.objectives.latency, self.objectives.throughput)
-        repeats = self.measure.repeats if objective else self.measure.watch_repeats
+        repeats = self.measure.repeats if load in self.objective_loads else self.measure.watch_repeats
         return (repeats * phase.requests + _WARMUP_ROUNDS * phase.warmup_requests) * phase.output_tokens
 
     @property
     def objective_names(self) -> tuple[str, str]:
-        """`c1_tpot_ms` (minimise) and `c100_output_tps` (maximise), with this study's concurrencies."""
-        return f"c{self.objectives.latency}_tpot_ms", f"c{self.objectives.throughput}_output_tps"
+        """Such as `c1_tpot_ms` and `c100_output_tps`."""
+        return self.axes[0].name, self.axes[1].name
 
     @property
     def directions(self) -> tuple[str, str]:
         """Optuna directions of `objective_names`."""
-        return "minimize", "maximize"
+        return self.axes[0].direction.value, self.axes[1].direction.value
 
     @property
     def slots(self) -> int:

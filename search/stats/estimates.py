@@ -114,6 +114,15 @@ def throughput_estimate(repeats: Sequence[PhaseResult], *, rng: np.random.Genera
     return _estimate(values, np.mean(drawn, axis=0) * _heavier_tails(freedom), rng, noise=noise)
 
 
+def mean_estimate(values: Sequence[float], *, rng: np.random.Generator) -> Estimate:
+    """Mean over repeats of a metric that tells nothing within a repeat, such as a percentile; one repeat has no interval.
+
+    Raises:
+        ValueError: There is no value.
+    """
+    return _estimate(values, None, rng)
+
+
 def repeat_doubt(repeats: Sequence[PhaseResult]) -> float | None:
     """Half of the mean's 95 % interval as a share of it, as far as more repeats of one phase would narrow it.
 

@@ -42,16 +42,15 @@ class Expected:
     """What the sampler believed of a config when it was chosen, before its server started.
 
     Attributes:
-        latency_ms: Milliseconds per token of one request at the low objective concurrency, `1000 *
-            concurrency / output_tps` beyond 1: its 5%, 50% and 95% quantiles.
-        output_tps: Tokens per second at the high one, the same quantiles.
+        first: The value of the first objective, in its unit: its 5%, 50% and 95% quantiles.
+        second: The same of the second objective.
         feasible: Probability that it starts.
         enters_front: Probability that it starts and nothing measured by then is better at both.
         gain: Expected growth of the front's hypervolume, as a share of it.
     """
 
-    latency_ms: tuple[float, float, float]
-    output_tps: tuple[float, float, float]
+    first: tuple[float, float, float]
+    second: tuple[float, float, float]
     feasible: float
     enters_front: float
     gain: float

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
 
-from sqlalchemy import create_engine, delete, event, func, select, update
+from sqlalchemy import create_engine, delete, event, func, inspect, select, text, update
 from sqlalchemy.exc import DatabaseError
 from sqlalchemy.orm import Session, selectinload
 
@@ -273,12 +273,25 @@ class Store(SelfClosing):
         for tries_left in reversed(range(_CREATING_TRIES)):
             try:
                 Base.metadata.create_all(self._engine)
+                self._add_columns()
             except DatabaseError as error:
-                # Another driver makes the same tables at this moment.
-                if "already exists" not in str(error.orig) or not tries_left:
+                # Another driver makes the same tables or columns at this moment.
+                known = any(words in str(error.orig) for words in ("already exists", "duplicate column"))
+                if not known or not tries_left:
                     raise
             else:
                 return
+
+    def _add_columns(self) -> None:
+        """Columns that tables of before lack: only such as may be empty were added since."""
+        found = inspect(self._engine)
+        quote = self._engine.dialect.identifier_preparer.quote
+        for table in Base.metadata.sorted_tables:
+            there = {column["name"] for column in found.get_columns(table.name)}
+            for column in (column for column in table.columns if column.name not in there and column.nullable):
+                kind = column.type.compile(self._engine.dialect)
+                with self._engine.begin() as connection:
+                    connection.execute(text(f"ALTER TABLE {quote(table.name)} ADD COLUMN {quote(column.name)} {kind}"))
 
     def _check_version(self) -> None:
         def check(session: Session, _: int) -> None:

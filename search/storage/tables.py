@@ -123,10 +123,18 @@ class PhaseRow(Base):
     goodput_rps: Mapped[float | None]
     gpu: Mapped[dict[str, Any] | None]
     client_busy: Mapped[float | None]
+    ttft_p50_ms: Mapped[float | None]
+    e2e_p99_ms: Mapped[float | None]
+    goodput: Mapped[float | None]
+    gpus: Mapped[int | None]
 
 
 class ExpectedRow(Base):
-    """What was expected of a launch when it was chosen; quantiles as `[5%, 50%, 95%]`."""
+    """What was expected of a launch when it was chosen; quantiles as `[5%, 50%, 95%]`.
+
+    `latency_ms` and `output_tps` hold the first and the second objective, whatever they are: the names are those of
+    the first databases.
+    """
 
     __tablename__ = "search_expected"
 

@@ -92,16 +92,15 @@ def launch_record(row: LaunchRow) -> LaunchRecord:
 
 def expected_row(expected: Expected) -> ExpectedRow:
     """Encode what was expected of a launch."""
-    return ExpectedRow(
-        **asdict(expected) | {"latency_ms": list(expected.latency_ms), "output_tps": list(expected.output_tps)}
-    )
+    chances = {name: value for name, value in asdict(expected).items() if name not in ("first", "second")}
+    return ExpectedRow(latency_ms=list(expected.first), output_tps=list(expected.second), **chances)
 
 
 def _expected(row: ExpectedRow) -> Expected:
-    (ms_lo, ms, ms_hi), (tps_lo, tps, tps_hi) = row.latency_ms, row.output_tps
+    (first_lo, first, first_hi), (second_lo, second, second_hi) = row.latency_ms, row.output_tps
     return Expected(
-        latency_ms=(ms_lo, ms, ms_hi),
-        output_tps=(tps_lo, tps, tps_hi),
+        first=(first_lo, first, first_hi),
+        second=(second_lo, second, second_hi),
         feasible=row.feasible,
         enters_front=row.enters_front,
         gain=row.gain,
@@ -147,6 +146,10 @@ def phase_result(row: PhaseRow) -> PhaseResult:
         gpu=_gpu(row.gpu) if row.gpu else None,
         client_busy=row.client_busy,
         requested=row.requested,
+        ttft_p50_ms=row.ttft_p50_ms,
+        e2e_p99_ms=row.e2e_p99_ms,
+        goodput=row.goodput,
+        gpus=row.gpus,
     )
 
 

@@ -29,7 +29,7 @@ class Course:
         gated: Not everything was measured, on purpose.
         interrupted: Ctrl-C was pressed.
         hopeless: Why the drafts never help, by the probe.
-        skipped: Why the high concurrency was not measured.
+        skipped: Why the second objective was not measured.
         lossless: How its answers compare with the baseline's.
     """
 
@@ -51,7 +51,7 @@ class Course:
         *,
         notes: tuple[Note, ...],
         duration_s: float,
-        latency: int,
+        first: int,
     ) -> LaunchRecord:
         """The row of a launch that is over.
 
@@ -60,10 +60,10 @@ class Course:
             failure: What ended it early, if anything did.
             notes: Known before it began.
             duration_s: From its start to the proof of its stop.
-            latency: The low objective concurrency.
+            first: Concurrency of the first objective.
         """
         ran = self.effective.config if self.effective else record.asked
-        found = {*notes, *(note for phase in self.phases for note in phase.notes), *self._notes(latency)}
+        found = {*notes, *(note for phase in self.phases for note in phase.notes), *self._notes(first)}
         if ran.config_id != record.asked.config_id:
             found.add(Note.EFFECTIVE_DIFFERS)
         if failure:
@@ -85,12 +85,12 @@ class Course:
             lossless=self.lossless,
         )
 
-    def _notes(self, latency: int) -> Iterator[Note]:
+    def _notes(self, first: int) -> Iterator[Note]:
         """What only several phases of a launch tell."""
         for concurrency in {result.concurrency for result in self.phases}:
             yield from repeat_notes([result for result in self.phases if result.concurrency == concurrency])
-        low = [result for result in self.phases if result.concurrency == latency]
-        if any(accept_drift(first, loaded) for first in low[:1] for loaded in self.phases if loaded not in low):
+        low = [result for result in self.phases if result.concurrency == first]
+        if any(accept_drift(alone, loaded) for alone in low[:1] for loaded in self.phases if loaded not in low):
             yield Note.ACCEPT_DRIFT
         if self.hopeless or any(
             result.accept_length is not None and result.accept_length <= DRAFTS_HELP_ABOVE for result in low

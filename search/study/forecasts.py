@@ -56,8 +56,8 @@ class Prospects(Protocol):
         """What the numbers of a trial that is about to be launched should be; None without a measured front."""
         ...
 
-    def skip(self, trial: int, low: Sequence[PhaseResult]) -> Evidence | None:
-        """Why a running trial needs no high concurrency; None where it must be measured. For any thread."""
+    def skip(self, trial: int, first: Sequence[PhaseResult]) -> Evidence | None:
+        """Why the second objective of a running trial need not be measured; None where it must. For any thread."""
         ...
 
     def settled(self) -> Settled | None:
@@ -82,7 +82,7 @@ class NoProspects:
         """See `Prospects`."""
         return None
 
-    def skip(self, trial: int, low: Sequence[PhaseResult]) -> Evidence | None:  # noqa: ARG002
+    def skip(self, trial: int, first: Sequence[PhaseResult]) -> Evidence | None:  # noqa: ARG002
         """See `Prospects`."""
         return None
 
@@ -121,21 +121,21 @@ class FrontierProspects:
             return None
         forecast = outlook.forecast(config)
         return Expected(
-            latency_ms=forecast.latency_ms,
-            output_tps=forecast.output_tps,
+            first=forecast.bands[0],
+            second=forecast.bands[1],
             feasible=forecast.feasible,
             enters_front=forecast.enters_front,
             gain=forecast.gain,
         )
 
-    def skip(self, trial: int, low: Sequence[PhaseResult]) -> Evidence | None:
+    def skip(self, trial: int, first: Sequence[PhaseResult]) -> Evidence | None:
         """See `Prospects`."""
         if self._free:
             return None
         try:
             frozen = next(one for one in self._study.get_trials(deepcopy=False) if one.number == trial)
-            skipped = self._sampler.why_skipped(self._study, frozen, low)
-            return Evidence(skipped, phase=f"c={self._spec.objectives.throughput}") if skipped else None
+            skipped = self._sampler.why_skipped(self._study, frozen, first)
+            return Evidence(skipped, phase=f"c={self._spec.axes[1].concurrency}") if skipped else None
         finally:
             # Each thread that asks has a connection of its own, and a launch's thread ends soon.
             self._study._storage.remove_session()
@@ -170,6 +170,5 @@ def launch_cost(spec: StudySpec, launches: Sequence[LaunchRecord] = ()) -> Launc
     model = load_physics(spec.simulation.physics).model
     return LaunchCost(
         boot_s=(fmean(boots) if boots else model.boot_s) + model.stop_s,
-        latency_tokens=spec.tokens_at(spec.objectives.latency),
-        throughput_tokens=spec.tokens_at(spec.objectives.throughput),
+        tokens=tuple(spec.tokens_at(load) for load in spec.objective_loads),
     )

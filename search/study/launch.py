@@ -164,7 +164,7 @@ class Launcher:
             failure,
             notes=notes,
             duration_s=clock.monotonic() - started,
-            latency=self._context.spec.objectives.latency,
+            first=self._context.spec.axes[0].concurrency,
         )
         with self._writes:
             self._store.finish_launch(self._context.name, record)

@@ -21,8 +21,8 @@ from search.study.course import Course
 from search.study.lossless_gate import LosslessGate, refuse_garbage
 from search.study.stages import ladder_loads
 
-Gate: TypeAlias = Callable[[int, Sequence[PhaseResult]], Evidence | None]
-"""Of a trial and what was measured at the latency load: why nothing more need be, or None."""
+SkipRule: TypeAlias = Callable[[int, Sequence[PhaseResult]], Evidence | None]
+"""Of a trial and what was measured at the first objective's load: why nothing more need be, or None."""
 
 Turn: TypeAlias = threading.Lock
 """Held while a phase is measured: the slots of one host take turns."""
@@ -43,7 +43,7 @@ class Measuring:
             nothing out of doubt: what is not recorded cannot be had.
         probe: End the launch right after ready when a short probe shows that the drafts never help.
             For real servers: a recorded or computed boot cannot be spared.
-        gate: Asked on launches of the search, with their trial and its latency phases: why nothing
+        gate: Asked on launches of the search, with their trial and the phases of its first objective: why nothing
             more need be measured, or None. Called from the thread of the launch.
         recorded: How many repeats a recorded launch of a config holds at a concurrency, so that a replay takes
             as many; without it, and with `watch_all`, none beyond the plan.
@@ -51,7 +51,7 @@ class Measuring:
 
     watch_all: bool = False
     probe: bool = False
-    gate: Gate | None = None
+    gate: SkipRule | None = None
     recorded: Recorded | None = None
 
 
@@ -95,15 +95,15 @@ class Measurer:
                 self._phase(session, record, course, turn, concurrency, 1)
             self._check_outputs(session.effective.config, course)
             return
-        latency, throughput = self._spec.objectives.latency, self._spec.objectives.throughput
+        loads = self._spec.objective_loads
         for repeat in range(1, self._spec.measure.repeats + 1):
-            for concurrency in (latency, throughput):
-                if concurrency == throughput and (course.gated or self._skips(record, course)):
+            for concurrency in loads:
+                if concurrency != loads[0] and (course.gated or self._skips(record, course)):
                     continue
                 try:
                     self._phase(session, record, course, turn, concurrency, repeat)
                 except NotRecorded:
-                    if concurrency == latency:
+                    if concurrency == loads[0]:
                         raise
                     course.gated = True
         if not course.gated:
@@ -112,7 +112,7 @@ class Measurer:
         if course.skipped:
             return
         for concurrency in self._spec.loads:
-            if concurrency in (latency, throughput):
+            if concurrency in loads:
                 continue
             if not self._measuring.watch_all and not self._is_cheap(concurrency, course):
                 continue
@@ -124,9 +124,9 @@ class Measurer:
 
     def _repeat_what_is_in_doubt(self, session: Session, record: LaunchRecord, course: Course, turn: Turn) -> None:
         """Measure objectives again, in turn, until they are sure enough or were repeated as often as they may be."""
-        measure, objectives = self._spec.measure, self._spec.objectives
+        measure = self._spec.measure
         for repeat in range(measure.repeats + 1, measure.repeats_at_most + 1):
-            for concurrency in (objectives.latency, objectives.throughput):
+            for concurrency in self._spec.objective_loads:
                 repeats = [result for result in course.phases if result.concurrency == concurrency]
                 if len(repeats) == repeat - 1 and self._wants_another(record.asked, repeats):
                     self._phase(session, record, course, turn, concurrency, repeat)
@@ -137,10 +137,10 @@ class Measurer:
         return not self._measuring.watch_all and (repeat_doubt(repeats) or 0.0) > self._spec.measure.doubt
 
     def _skips(self, record: LaunchRecord, course: Course) -> bool:
-        """Whether the throughput of a proposal need not be measured; asked once, after its first latency phase."""
+        """Whether the second objective of a proposal need not be measured; asked once, after the first phase of the first."""
         if self._measuring.gate is None or record.stage != "search" or record.trial is None:
             return False
-        if any(phase.concurrency == self._spec.objectives.throughput for phase in course.phases):
+        if any(phase.concurrency == self._spec.axes[1].concurrency for phase in course.phases):
             return False
         effective = course.effective
         if effective is not None and effective.config != record.asked:
@@ -177,8 +177,7 @@ class Measurer:
         """The study's gate for these prompts; made when a server first tells tokens, since earlier baselines are read for it."""
         with self._writes:
             if held_out not in self._lossless:
-                objectives = self._spec.objectives
-                gate = LosslessGate(self._context.reports, (objectives.latency, objectives.throughput))
+                gate = LosslessGate(self._context.reports, self._spec.objective_loads)
                 launches = self._store.launches(self._context.name)
                 gate.remember([launch for launch in launches if (launch.stage == "confirm") is held_out])
                 self._lossless[held_out] = gate
@@ -207,7 +206,7 @@ class Measurer:
         with nullcontext() if self._spec.measure.parallel_loads else turn:
             if self._stopped():
                 raise Interrupted(f"The phase at concurrency {phase.concurrency} was not begun, because the run ends.")
-            return session.measure(phase, repeat)
+            return replace(session.measure(phase, repeat), gpus=self._spec.model.tp)
 
     def _is_cheap(self, concurrency: int, course: Course) -> bool:
         """Whether a watch phase should take no longer than the boot did, at the throughput just seen.

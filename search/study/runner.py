@@ -125,7 +125,7 @@ def _sampler(context: StudyContext, name: str, seed: int | None, watch: Watch) -
         name,
         configs=space.configs,
         seed=spec.seed if seed is None else seed,
-        loads=(spec.objectives.latency, spec.objectives.throughput),
+        objectives=spec.axes,
         cost=launch_cost(spec),
         earlier=earlier.observations,
         earlier_starts=earlier.starts,

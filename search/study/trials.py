@@ -10,7 +10,7 @@ from optuna.study import Study
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
 from search.config import SpecConfig
-from search.contracts import PhaseResult
+from search.metrics import mean_rate, values_of
 from search.outcomes import Note, Outcome, Reason
 from search.samplers.evidence import EVIDENCE, evidence_of
 from search.samplers.finite import MAY_ASK_AGAIN, FiniteSpaceSampler
@@ -27,17 +27,9 @@ WORSE = 0.10
 """A failed config is told as no better than the baseline worsened by this share."""
 
 
-def objective_values(launch: LaunchRecord, spec: StudySpec) -> tuple[float, float]:
-    """Both objectives of a measured launch, means over its repeats: milliseconds per token, tokens per second."""
-    return (
-        mean_tpot_ms(launch.repeats(spec.objectives.latency)),
-        fmean(repeat.output_tps for repeat in launch.repeats(spec.objectives.throughput)),
-    )
-
-
-def mean_tpot_ms(repeats: Sequence[PhaseResult]) -> float:
-    """Mean over the repeats that tell it: all measured ones do, and every row at concurrency 1."""
-    return fmean(repeat.tpot_ms for repeat in repeats if repeat.tpot_ms is not None)
+def objective_values(launch: LaunchRecord, spec: StudySpec) -> tuple[float, float] | None:
+    """Both objectives of a measured launch, means over its repeats, in the study's order; None where one was not told."""
+    return values_of(spec.axes, launch.phases)
 
 
 def failed_values(launches: Sequence[LaunchRecord], spec: StudySpec) -> tuple[float, float] | None:
@@ -46,16 +38,18 @@ def failed_values(launches: Sequence[LaunchRecord], spec: StudySpec) -> tuple[fl
     None while no baseline is measured: there is nothing to be worse than.
     """
     seen = [
-        (launch.config.speculates, *objective_values(launch, spec))
+        (launch.config.speculates, values)
         for launch in launches
-        if launch.outcome is Outcome.MEASURED
+        if launch.outcome is Outcome.MEASURED and (values := objective_values(launch, spec)) is not None
     ]
-    baselines = [values for values in seen if not values[0]]
+    baselines = [values for speculates, values in seen if not speculates]
     if not baselines:
         return None
-    worst_tpot = max([tpot for _, tpot, _ in seen] + [(1 + WORSE) * tpot for _, tpot, _ in baselines])
-    worst_tps = min([tps for _, _, tps in seen] + [(1 - WORSE) * tps for _, _, tps in baselines])
-    return worst_tpot, worst_tps
+    first, second = (
+        axis.worst([values[place] for _, values in seen] + [axis.worsened(one[place], WORSE) for one in baselines])
+        for place, axis in enumerate(spec.axes)
+    )
+    return first, second
 
 
 def _fails_alike(trial: int, launches: Sequence[LaunchRecord]) -> bool:
@@ -173,6 +167,10 @@ class Trials:
             return
         if launch.outcome is Outcome.MEASURED:
             values = objective_values(launch, self._spec)
+            if values is None:
+                # Measured, but not what this study compares: no second launch would tell it either.
+                self._fail(trial, again=False)
+                return
         elif launch.outcome is not None and launch.outcome.blames_config and not is_static_fault(launch):
             values = failed_values(launches, self._spec)
             if values is None:
@@ -219,12 +217,13 @@ class Trials:
             if trial.user_attrs.get("feasible")
         }
         inside = all(name in space and value in space[name].choices for name, value in params.items())
-        if launch.config.config_id in measured or not inside:
+        values = objective_values(launch, self._spec)
+        if launch.config.config_id in measured or not inside or values is None:
             return
         self._study.add_trial(
             create_trial(
                 state=TrialState.COMPLETE,
-                values=list(objective_values(launch, self._spec)),
+                values=list(values),
                 params=params,
                 distributions={name: space[name] for name in params},
                 user_attrs={
@@ -240,7 +239,6 @@ class Trials:
 
     def _attributes(self, launch: LaunchRecord) -> Mapping[str, Any]:
         """What people read in Optuna's own dashboard."""
-        low, high = self._spec.objectives.latency, self._spec.objectives.throughput
         values: dict[str, Any] = {
             "launch": launch.number,
             "outcome": launch.outcome.value if launch.outcome else None,
@@ -250,11 +248,14 @@ class Trials:
         }
         if launch.outcome in (Outcome.MEASURED, Outcome.GATED):
             # Not of a failure: what was fast only because its answers were garbage teaches nothing.
-            values[EVIDENCE] = evidence_of(launch.phases)
-        if repeats := launch.repeats(low):
-            values[f"c{low}_output_tps"] = 1000 / mean_tpot_ms(repeats)
-        for concurrency in (low, high):
-            accepts = [r.accept_length for r in launch.repeats(concurrency) if r.accept_length is not None]
+            values[EVIDENCE] = evidence_of(launch.phases, self._spec.axes).dumped()
+        for axis in self._spec.axes:
+            if axis.metric.beside and (repeats := launch.repeats(axis.concurrency)):
+                values[f"c{axis.concurrency}_output_tps"] = mean_rate(repeats)
+            elif launch.outcome is Outcome.GATED and (value := axis.mean(launch.phases)) is not None:
+                values[axis.name] = value
+        for load in self._spec.objective_loads:
+            accepts = [r.accept_length for r in launch.repeats(load) if r.accept_length is not None]
             if accepts:
-                values[f"accept_c{concurrency}"] = fmean(accepts)
+                values[f"accept_c{load}"] = fmean(accepts)
         return values

@@ -232,7 +232,7 @@ class WhatIf:
         taken: Knobs that were not said and where their values come from, one sentence each.
         basis: Kind of the evidence.
         rests_on: The evidence in sentences, caveats included.
-        objectives: The two concurrencies of the front.
+        objectives: Concurrencies of the objectives.
         measuring_doubt: Growth of the front that noise alone would show.
         decision: The verdict in one sentence.
     """
@@ -243,7 +243,7 @@ class WhatIf:
     taken: tuple[str, ...]
     basis: BasisKind
     rests_on: tuple[str, ...]
-    objectives: tuple[int, int]
+    objectives: tuple[int, ...]
     variants: tuple[Variant, ...]
     measuring_doubt: float
     separations: tuple[Separation, ...]

@@ -14,7 +14,7 @@ from search.outcomes import Outcome
 from search.physics.cost import predict
 from search.physics.model import Physics
 from search.physics.provenance import summary
-from search.samplers.evidence import failed_start, observations_of
+from search.samplers.evidence import failed_start, has_both, observations_of
 from search.samplers.warm_start import Earlier, recorded_evidence
 from search.spec.study import StudySpec
 from search.storage.records import LaunchRecord
@@ -76,7 +76,9 @@ def basis_of_launches(
     boots = []
     for launch in launches:
         if launch.outcome in (Outcome.MEASURED, Outcome.GATED):
-            observations += [replace(item, weight=weight) for item in observations_of(launch.config, launch.phases)]
+            observations += [
+                replace(item, weight=weight) for item in observations_of(launch.config, launch.phases, spec.axes)
+            ]
             starts.append(Start(launch.config, started=True, weight=weight))
             if launch.boot_s is not None:
                 boots.append(launch.boot_s)
@@ -98,7 +100,7 @@ def basis_of_launches(
 
 def basis_of_recording(spec: StudySpec, recording: Recording) -> Basis | None:
     """A recorded table; None where no config of it has both objectives."""
-    observations, starts = recorded_evidence(recording)
+    observations, starts = recorded_evidence(recording, spec.axes)
     measured = _measured(observations, spec)
     if not measured:
         return None
@@ -149,8 +151,7 @@ def basis_of_physics(spec: StudySpec, physics: Physics, baselines: Sequence[Spec
 
 
 def _measured(observations: Sequence[Observation], spec: StudySpec) -> tuple[SpecConfig, ...]:
-    loads: dict[SpecConfig, set[int]] = {}
+    by_config: dict[SpecConfig, list[Observation]] = {}
     for item in observations:
-        loads.setdefault(item.config, set()).add(item.load)
-    both = {spec.objectives.latency, spec.objectives.throughput}
-    return tuple(config for config, seen in loads.items() if both <= seen)
+        by_config.setdefault(item.config, []).append(item)
+    return tuple(config for config, seen in by_config.items() if has_both(spec.axes, seen))

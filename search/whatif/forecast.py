@@ -44,15 +44,14 @@ class Predictor:
         configs = tuple(dict.fromkeys([*space.configs, *asked, *seen]))
         self.spec, self.space, self.basis, self.model = spec, space, basis, model
         self.boot_s = (model.boot_s if basis.boot_s is None else basis.boot_s) + model.stop_s
-        low, high = spec.objectives.latency, spec.objectives.throughput
         self.outlook = Outlook(
             Prior.of(configs, spec.loads, seed=spec.seed, draws=DRAWS if len(configs) <= _SMALL_SPACE else None),
             Feasibility(configs, seed=spec.seed),
             observations=basis.believed,
             starts=(*basis.earlier.starts, *basis.starts),
             measured=basis.measured,
-            loads=(low, high),
-            cost=LaunchCost(self.boot_s, spec.tokens_at(low), spec.tokens_at(high)),
+            objectives=spec.axes,
+            cost=LaunchCost(self.boot_s, tuple(spec.tokens_at(load) for load in spec.objective_loads)),
         )
 
     @property
@@ -88,7 +87,7 @@ class Predictor:
         twin = next((other for other in self.untried if _is_twin(config, other)), None)
         if twin is None:
             return None
-        loads = (self.spec.objectives.latency, self.spec.objectives.throughput)
+        loads = self.spec.objective_loads
         found = (self._threshold(config, twin, load) for load in loads)
         return Unlocking(twin.config_id, tuple(item for item in found if item is not None))
 

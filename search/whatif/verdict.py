@@ -35,7 +35,7 @@ def verdict_of(
     expectation: Expectation,
     unlocking: Unlocking | None,
     *,
-    objectives: tuple[int, int],
+    objectives: tuple[int, ...],
     measuring_doubt: float,
     modelled: bool,
 ) -> str:
@@ -122,7 +122,7 @@ def _after(best: Variant | None, separations: Sequence[Separation], test: Test, 
     return f"; {' and '.join(parts)}"
 
 
-def _told(expectation: Expectation, objectives: tuple[int, int]) -> list[AtLoad]:
+def _told(expectation: Expectation, objectives: tuple[int, ...]) -> list[AtLoad]:
     """Both objectives, and the load at which the config is likeliest to be the fastest."""
     best = max(expectation.loads, key=lambda load: (load.beats or 0.0, load.expected))
     return [load for load in expectation.loads if load.concurrency in objectives or load == best]

@@ -119,6 +119,38 @@ def test_study_runs_through_a_ray_actor_and_its_recording_replays_to_the_same_fr
     assert front_of(Path("reports/lab.replay/front.json")) == front_of(Path("reports/lab/front.json"))
 
 
+def test_study_of_goodput_against_first_tokens_runs_on_the_fake_server(spec, tmp_path):
+    text = (
+        STUDY.replace("@fake@", spec.engine.env["PYTHONPATH"])
+        .replace(
+            "objectives: {latency: 1, throughput: 8}",
+            "objectives: [{metric: ttft_p99_ms, at: 1}, {metric: goodput, at: 8}]",
+        )
+        .replace("repeats: 2}", "repeats: 2, limits: {ttft_ms: 0.001}}")
+        .replace("launches: 4", "launches: 2")
+    )
+    chosen = parse_study(text, name="lab.yaml")
+    engine = SglangEngine(
+        chosen.deployment,
+        for_release(chosen.engine.release),
+        prompts=load_prompts().search,
+        limits=chosen.measure.limits.load_limits,
+    )
+    launches = run(chosen, InlineExecutor(engine), tmp_path)
+    assert [launch.outcome for launch in launches] == [Outcome.MEASURED] * 2
+    for launch in launches:
+        assert {phase.gpus for phase in launch.phases} == {1}
+        for phase in launch.phases:
+            # Nobody gives a first token within a microsecond; a median lies below its tail.
+            assert phase.goodput == phase.goodput_rps == 0.0
+            assert 0 < phase.ttft_p50_ms <= phase.ttft_p99_ms <= phase.e2e_p99_ms
+    told = json.loads((tmp_path / "reports" / "lab" / "front.json").read_text())
+    assert told["objectives"] == {"c1_ttft_p99_ms": "minimize", "c8_goodput": "maximize"}
+    # All are equally bad under load, so only the quickest first token is on the front.
+    (best,) = told["front"]
+    assert best["c8_goodput"] == 0.0 and best["c1_ttft_p99_ms"] > 0
+
+
 def test_raw_tree_on_the_v2_worker_is_filed_as_the_v1_config_that_ran(spec, tmp_path):
     raw = (
         "SGLANG_ENABLE_SPEC_V2=1",

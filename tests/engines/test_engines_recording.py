@@ -5,7 +5,7 @@ import json
 import pytest
 
 from search.config import SpecConfig
-from search.engines.recording import COLUMNS, Failure, Recording, Row, read_recording, write_recording
+from search.engines.recording import COLUMNS, RecordedFailure, Recording, Row, read_recording, write_recording
 from search.errors import UsageError
 from search.outcomes import Note, Outcome, Reason
 
@@ -46,7 +46,7 @@ def test_rows_are_read_with_their_types(table):
         duration_s=50.0,
     )
     assert [config.config_id for config in recording.space()] == ["off", "v2-k1-s2-d3", "v1-k2-s2-d7"]
-    assert recording.failures() == {SpecConfig.from_id("v1-k2-s2-d7"): Failure(Reason.OOM_GRAPH, 400.5)}
+    assert recording.failures() == {SpecConfig.from_id("v1-k2-s2-d7"): RecordedFailure(Reason.OOM_GRAPH, 400.5)}
 
 
 def test_written_recording_reads_back_equal(table, tmp_path):
@@ -78,7 +78,9 @@ def test_phase_that_broke_is_a_failure_of_that_phase_alone(table):
     broken = "off,off,,,,off,1,FAILED,SERVER_CRASH_LOAD,,100,1,,,,,,,275.6,"
     recording = read_recording(table(OFF, broken))
     assert recording.failures() == {}
-    assert recording.phase_failures() == {(SpecConfig.from_id("off"), 100): Failure(Reason.SERVER_CRASH_LOAD, 275.6)}
+    assert recording.phase_failures() == {
+        (SpecConfig.from_id("off"), 100): RecordedFailure(Reason.SERVER_CRASH_LOAD, 275.6)
+    }
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,15 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from search.analysis.findings import Answer, ConfigResult, Failure, Judgement, LoadResult, LoadWinner, Pick
+from search.analysis.findings import (
+    ConfigResult,
+    FailedLaunch,
+    Judgement,
+    LoadResult,
+    LoadWinner,
+    Pick,
+    QuestionVerdict,
+)
 from search.config import SpecConfig
 from search.contracts import PhaseResult
 from search.outcomes import Evidence, Outcome, Reason
@@ -60,7 +68,13 @@ def result(config_id: str, launch: int, *, doubt: float | None = 0.01) -> Config
         for phase, rate in zip(phases(config_id), RATES[config_id], strict=True)
     }
     return ConfigResult(
-        SpecConfig.from_id(config_id), loads, loads[1].tpot_ms, loads[100].rate, SCORES[config_id], (launch,), False, ()
+        SpecConfig.from_id(config_id),
+        loads,
+        (loads[1].tpot_ms, loads[100].rate),
+        SCORES[config_id],
+        (launch,),
+        False,
+        (),
     )
 
 
@@ -69,7 +83,7 @@ def judgement() -> Judgement:
     off, chain, tree = (result(config_id, number) for number, config_id in enumerate(RATES, 1))
 
     def winner(load: int, best: ConfigResult) -> LoadWinner:
-        gain = best.loads[load].rate.value / off.loads[load].rate.value - 1
+        gain = Estimate(best.loads[load].rate.value / off.loads[load].rate.value)
         return LoadWinner(
             load, best.config, best.loads[load].rate, off.config, off.loads[load].rate, gain, True, (), None, False
         )
@@ -82,12 +96,12 @@ def judgement() -> Judgement:
         beyond=(),
         picks=(Pick(("lowest-latency", "best-score"), off), Pick(("highest-throughput", "best-at-c30"), chain)),
         failures=(
-            Failure(
+            FailedLaunch(
                 4, SpecConfig.from_id("v1-k2-s2-d7"), "FAILED", "OOM_GRAPH", "config",
                 "CUDA out of memory in graph capture", "launches/0004-v1-k2-s2-d7/server.log",
             ),
         ),
-        answers=(Answer("width-or-overlap", "not measured", "v1-k1-s2-d3 has not been measured."),),
+        verdicts=(QuestionVerdict("width-or-overlap", "not measured", "v1-k1-s2-d3 has not been measured."),),
         headlines=("At C=1 nothing beats off.", "At C=30 v2-k1-s2-d3 wins: 759 tok/s, +10.1% over off."),
     )  # fmt: skip
 

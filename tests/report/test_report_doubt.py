@@ -35,7 +35,7 @@ def told(content):
         lossless=CHECKS,
     )
     one, thirty, *more = content.judgement.winners
-    thirty = replace(thirty, gain_doubt=Estimate(0.101, 0.089, 0.113))
+    thirty = replace(thirty, gain=Estimate(1.101, 1.089, 1.113))
     judgement = replace(
         content.judgement,
         results=(off, chain, tree),
@@ -90,8 +90,8 @@ def test_summary_shows_intervals_verdicts_and_remarks(told):
 
 def test_payload_has_gains_with_both_ends_remarks_and_what_is_barred(told):
     result = payload(told)
-    assert (result["winners"][1]["gain_lo"], result["winners"][1]["gain_hi"]) == (0.089, 0.113)
-    assert result["winners"][0]["gain_lo"] is None
+    assert (result["winners"][1]["gain_ratio_lo"], result["winners"][1]["gain_ratio_hi"]) == (1.089, 1.113)
+    assert result["winners"][0]["gain_ratio_lo"] is None
     assert (result["remarks"], result["barred"]) == (["v2-k1-s2-d3 is not lossless at C=100."], ["v1-k4-s3-d16"])
 
 

@@ -5,13 +5,14 @@ from datetime import UTC, datetime
 
 import pytest
 
-from search.analysis.findings import Prediction, Predictions
+from search.analysis.findings import PredictedValue, PredictedValues
 from search.config import SpecConfig
 from search.contracts import VirtualClock
+from search.metrics import METRICS, gain_percent, number
 from search.outcomes import Evidence, Note
 from search.report.lines import launched_line, launching_line, start_lines
 from search.report.listener import ReportListener, RunLog
-from search.report.text import duration, number, percent
+from search.report.text import duration
 from search.stats.estimates import Estimate
 from search.study.events import Ending, Launching, RunStart
 
@@ -75,10 +76,10 @@ def test_result_line_compares_with_the_best_baseline(content):
 
 def test_result_line_names_numbers_outside_what_was_predicted(content):
     launch = content.launches[1]
-    outside = Prediction(2, launch.config, 100, (800.0, 850.0, 900.0), Estimate(775.0))
-    inside = Prediction(2, launch.config, 1, (80.0, 85.0, 90.0), Estimate(86.8))
+    outside = PredictedValue(2, launch.config, 100, METRICS["output_tps"], (800.0, 850.0, 900.0), Estimate(775.0))
+    inside = PredictedValue(2, launch.config, 1, METRICS["output_tps"], (80.0, 85.0, 90.0), Estimate(86.8))
     elsewhere = replace(outside, launch=3)
-    judged = replace(content.judgement, predictions=Predictions((inside, outside, elsewhere)))
+    judged = replace(content.judgement, predictions=PredictedValues((inside, outside, elsewhere)))
     assert launched_line(launch, judged, of=40).endswith(
         "  total 21m00s  the model was wrong here: c100 expected 850 (800 to 900)"
     )
@@ -142,6 +143,6 @@ def test_number_reads(value, text):
     assert number(value) == text
 
 
-@pytest.mark.parametrize(("gain", "text"), [(0.1014, "+10.1%"), (-0.0001, "+0.0%"), (-0.064, "-6.4%"), (1.2, "+120%")])
-def test_percent_reads(gain, text):
-    assert percent(gain) == text
+@pytest.mark.parametrize(("ratio", "text"), [(1.1014, "+10.1%"), (0.9999, "+0.0%"), (0.936, "-6.4%"), (2.2, "+120%")])
+def test_ratio_reads_as_a_signed_percentage(ratio, text):
+    assert gain_percent(ratio) == text

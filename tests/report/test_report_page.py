@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from search.analysis.findings import Answer, Prediction, Predictions
+from search.analysis.findings import PredictedValue, PredictedValues, QuestionVerdict
 from search.config import SpecConfig
+from search.metrics import METRICS
 from search.report.page import page
 from search.stats.estimates import Estimate
 
@@ -91,7 +92,7 @@ def test_page_escapes_whatever_users_and_logs_wrote(content):
             winners=tuple(replace(winner, config=evil, tied=(evil,)) for winner in judgement.winners),
             picks=tuple(replace(pick, result=results[0]) for pick in judgement.picks),
             failures=tuple(replace(failure, root_line=EVIL, log_path=EVIL) for failure in judgement.failures),
-            answers=(Answer(EVIL, EVIL, EVIL),),
+            verdicts=(QuestionVerdict(EVIL, EVIL, EVIL),),
             headlines=(EVIL,),
         ),
         commands={evil.config_id: EVIL},
@@ -167,7 +168,7 @@ def test_page_before_the_first_measurement_says_so(content):
         winners=(),
         picks=(),
         failures=(),
-        answers=(),
+        verdicts=(),
         headlines=(),
     )
     text = own_part(page(replace(content, judgement=judgement, launches=())))
@@ -179,10 +180,10 @@ def test_page_before_the_first_measurement_says_so(content):
 def predicted(content):
     chain = SpecConfig.from_id("v2-k1-s2-d3")
     numbers = (
-        Prediction(2, chain, 1, (80.0, 85.0, 90.0), Estimate(86.8, 85.0, 88.0)),
-        Prediction(2, chain, 100, (800.0, 850.0, 900.0), Estimate(775.0, 770.0, 780.0)),
+        PredictedValue(2, chain, 1, METRICS["output_tps"], (80.0, 85.0, 90.0), Estimate(86.8, 85.0, 88.0)),
+        PredictedValue(2, chain, 100, METRICS["output_tps"], (800.0, 850.0, 900.0), Estimate(775.0, 770.0, 780.0)),
     )
-    told = Predictions(numbers, ("Of 2 numbers <b>1</b> lies within.",))
+    told = PredictedValues(numbers, ("Of 2 numbers <b>1</b> lies within.",))
     return replace(content, judgement=replace(content.judgement, predictions=told))
 
 
@@ -209,7 +210,7 @@ def test_predictions_that_were_wrong_are_marked_in_the_table_and_words_are_escap
 
 
 def test_search_whose_every_launch_failed_still_says_what_was_expected(content):
-    told = Predictions(sentences=("Of 1 config it expected 0.9 to give a measurement; 0 did.",))
+    told = PredictedValues(sentences=("Of 1 config it expected 0.9 to give a measurement; 0 did.",))
     text = page(replace(content, judgement=replace(content.judgement, predictions=told)))
     assert "<h2>Predicted and measured</h2>" in text and "0 did." in text
 

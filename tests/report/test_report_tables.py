@@ -98,10 +98,10 @@ def test_payload_names_objectives_winners_and_picks(content):
     result = payload(content)
     assert result["label"] == "SIMULATED"
     assert result["objectives"] == {"c1_tpot_ms": "minimize", "c100_output_tps": "maximize"}
-    assert [(w["concurrency"], w["config_id"], w["gain"]) for w in result["winners"]] == [
-        (1, "off", 0.0),
-        (30, "v2-k1-s2-d3", 0.10139),
-        (100, "v2-k1-s2-d3", 0.00246),
-        (250, "v2-k1-s2-d3", 0.05055),
+    assert [(w["concurrency"], w["config_id"], w["gain_ratio"]) for w in result["winners"]] == [
+        (1, "off", 1.0),
+        (30, "v2-k1-s2-d3", 1.10139),
+        (100, "v2-k1-s2-d3", 1.00246),
+        (250, "v2-k1-s2-d3", 1.05055),
     ]
     assert result["picks"][0]["script"] == "launch/off.sh"

@@ -53,10 +53,10 @@ def test_front_of_the_story_is_off_and_the_chain_within_their_doubt(story):
 
 def test_forecast_of_a_config_nobody_launched_is_banded_and_says_what_it_rests_on(story):
     told = story.forecast(SpecConfig("v1", 2, 2, 7))
-    low, middle, high = told.output_tps
+    low, middle, high = told.bands[1]
     assert low < middle < high
     assert high / low > 1.2
-    assert told.latency_ms[0] < told.latency_ms[1] < told.latency_ms[2]
+    assert told.bands[0][0] < told.bands[0][1] < told.bands[0][2]
     assert 0.0 <= told.enters_front <= told.feasible <= 1.0
     assert set(told.nearest) <= {SpecConfig("off"), SpecConfig("v2", 1, 2, 3), SpecConfig("v1", 4, 3, 16)}
     assert not told.measured
@@ -65,15 +65,15 @@ def test_forecast_of_a_config_nobody_launched_is_banded_and_says_what_it_rests_o
 
 def test_locked_config_is_forecast_like_any_other(story):
     told = story.forecast(SpecConfig("v2", 2, 2, 7))
-    assert told.output_tps[1] > story.forecast(SpecConfig("v1", 2, 2, 7)).output_tps[1]
+    assert told.bands[1][1] > story.forecast(SpecConfig("v1", 2, 2, 7)).bands[1][1]
     assert told.gain > 0.0
 
 
 def test_measured_config_is_forecast_where_it_was_measured(story):
     told = story.forecast(SpecConfig("v2", 1, 2, 3))
     assert told.measured
-    assert told.latency_ms[1] == pytest.approx(11.52, rel=0.02)
-    assert told.output_tps[1] == pytest.approx(775, rel=0.03)
+    assert told.bands[0][1] == pytest.approx(11.52, rel=0.02)
+    assert told.bands[1][1] == pytest.approx(775, rel=0.03)
 
 
 def test_dearer_launch_of_equal_gain_is_worth_less():

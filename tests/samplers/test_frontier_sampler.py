@@ -190,8 +190,8 @@ def test_hopeless_low_phase_skips_the_high_one_and_a_leading_one_does_not():
     trial, config = ask(study)
     best = min(values(other)[0] for other in done)
     frozen = study.get_trials(deepcopy=False)[trial.number]
-    assert study.sampler.skips_throughput(study, frozen, low_phase(config, 6 * best))
-    assert not study.sampler.skips_throughput(study, frozen, low_phase(config, 0.8 * best))
+    assert study.sampler.skips_second(study, frozen, low_phase(config, 6 * best))
+    assert not study.sampler.skips_second(study, frozen, low_phase(config, 0.8 * best))
 
 
 def test_baseline_is_never_cut_short():
@@ -199,7 +199,7 @@ def test_baseline_is_never_cut_short():
     trial, config = ask(study)
     frozen = study.get_trials(deepcopy=False)[trial.number]
     assert config == SpecConfig("off")
-    assert not study.sampler.skips_throughput(study, frozen, low_phase(config, 1e4))
+    assert not study.sampler.skips_second(study, frozen, low_phase(config, 1e4))
 
 
 def test_without_the_part_gating_nothing_is_cut_short():
@@ -208,7 +208,7 @@ def test_without_the_part_gating_nothing_is_cut_short():
     run(study, 6)
     trial, config = ask(study)
     frozen = study.get_trials(deepcopy=False)[trial.number]
-    assert not study.sampler.skips_throughput(study, frozen, low_phase(config, 1e4))
+    assert not study.sampler.skips_second(study, frozen, low_phase(config, 1e4))
 
 
 def test_without_the_part_feasibility_failures_teach_nothing():

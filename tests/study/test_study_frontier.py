@@ -76,8 +76,8 @@ def test_what_was_expected_is_stored_before_the_launch_and_held_against_its_numb
     assert baseline.expected is None  # nothing is known before it
     assert [launch.stage for launch in others] == ["known", "search", "search", "search"]
     for launch in others:
-        slow, middle, fast = launch.expected.output_tps
-        assert 0 < slow < middle < fast and launch.expected.latency_ms == tuple(sorted(launch.expected.latency_ms))
+        slow, middle, fast = launch.expected.second
+        assert 0 < slow < middle < fast and launch.expected.first == tuple(sorted(launch.expected.first))
         if launch.stage == "search":
             assert (
                 f"and {middle:.0f} tok/s" in launch.why
@@ -162,7 +162,7 @@ def test_cost_of_a_launch_is_the_cost_models_until_boots_were_seen(frontier):
     # The generic cost model boots in 60 s and stops in 8 s.
     assert (before.boot_s, after.boot_s) == (68.0, 2008.0)
     # Two repeats of 16 requests and two warm-up rounds of 2; of 400 and 100 at the other end.
-    assert after.latency_tokens == (2 * 16 + 2 * 2) * 256 and after.throughput_tokens == (2 * 400 + 2 * 100) * 256
+    assert after.tokens == ((2 * 16 + 2 * 2) * 256, (2 * 400 + 2 * 100) * 256)
 
 
 def test_several_slots_spread_and_gate_in_threads(frontier):

@@ -156,6 +156,6 @@ def test_probe_spares_drafts_that_help(lab, accept, gated):
 def test_question_about_a_hopeless_config_says_why_there_is_no_answer(lab, study_text):
     question = "questions: {pays: {config: v2-k1-s2-d3, against: [off], at: [1]}}\n"
     heard = lab.run(serving(None, Speed({1: 61.0}, accept=1.0)), text=study_text + question, launches=2)
-    (answer,) = heard.judgement.answers
+    (answer,) = heard.judgement.verdicts
     assert answer.verdict == "not measured"
     assert answer.text.startswith("v2-k1-s2-d3 was ended early: accept length 1.00 over 256 tokens")

@@ -73,10 +73,10 @@ def test_story_winner_per_load(story):
         (1, "off"), (30, "v2-k1-s2-d3"), (100, "off"), (250, "v2-k1-s2-d3"),
     ]  # fmt: skip
     one, thirty, hundred, most = story.winners
-    assert one.rate.value == pytest.approx(92.7) and one.gain == 0
-    assert thirty.gain == pytest.approx(0.1014, abs=1e-4) and thirty.gain_separable is None
+    assert one.rate.value == pytest.approx(92.7) and one.gain.value == 1
+    assert thirty.gain.value == pytest.approx(1.1014, abs=1e-4) and thirty.gain_separable is None
     assert [c.config_id for c in hundred.tied] == ["v2-k1-s2-d3"] and not thirty.tied
-    assert most.gain == pytest.approx(0.0506, abs=1e-4) and most.equal_fusion_gain == most.gain
+    assert most.gain.value == pytest.approx(1.0506, abs=1e-4) and most.equal_fusion_gain == most.gain
 
 
 def test_story_in_words(story):
@@ -96,8 +96,8 @@ def test_story_front_scores_and_picks(story):
         (("lowest-latency", "highest-throughput", "best-score"), "off"),
         (("best-at-c30", "best-at-c250"), "v2-k1-s2-d3"),
     ]
-    assert story.results[0].latency.value == pytest.approx(10.7875, abs=1e-4)
-    assert story.results[0].throughput.value == 773.1
+    assert story.results[0].values[0].value == pytest.approx(10.7875, abs=1e-4)
+    assert story.results[0].values[1].value == 773.1
 
 
 def test_questions_are_answered_with_numbers(spec):
@@ -109,14 +109,14 @@ questions:
   width-or-overlap: {config: v2-k1-s2-d3, against: [v1-k1-s2-d3], at: [100]}
 """
     launches = launches_of(STORY)
-    answers = {answer.name: answer for answer in judge(spec(extra), launches).answers}
+    answers = {answer.name: answer for answer in judge(spec(extra), launches).verdicts}
     assert answers["chain-beats-tree"].verdict == "supported"
-    assert answers["chain-beats-tree"].text == "v2-k1-s2-d3 against v1-k4-s3-d16: +7.3% at C=1, +119.5% at C=100."
+    assert answers["chain-beats-tree"].text == "v2-k1-s2-d3 against v1-k4-s3-d16: +7.3% at C=1, +119% at C=100."
     assert answers["chain-beats-off"].verdict == "refuted" and "-6.4% at C=1" in answers["chain-beats-off"].text
     assert answers["chain-at-100"].verdict == "not separable"
     assert answers["width-or-overlap"].text == "v1-k1-s2-d3 was not launched."
     failed = launch(4, "v1-k1-s2-d3", outcome=Outcome.FAILED, reason=Reason.OOM_GRAPH, evidence=Evidence("no room"))
-    answers = {answer.name: answer for answer in judge(spec(extra), [*launches, failed]).answers}
+    answers = {answer.name: answer for answer in judge(spec(extra), [*launches, failed]).verdicts}
     assert answers["width-or-overlap"].verdict == "not measured"
     assert answers["width-or-overlap"].text == "v1-k1-s2-d3 ended as FAILED (OOM_GRAPH)."
 
@@ -152,8 +152,8 @@ def test_fusion_is_compared_at_equal_fusion_too(spec):
     low, high = judgement.winners
     # At C=1 the plain chain is within a percent and simpler.
     assert (low.config.config_id, low.baseline.config_id) == ("v2-k1-s2-d3", "off+arf=auto")
-    assert low.gain == pytest.approx(0.0421, abs=1e-4) and low.equal_fusion_gain == pytest.approx(0.1)
-    assert high.equal_fusion_gain == pytest.approx(0.1) and high.gain == pytest.approx(0.0577, abs=1e-4)
+    assert low.gain.value == pytest.approx(1.0421, abs=1e-4) and low.equal_fusion_gain.value == pytest.approx(1.1)
+    assert high.equal_fusion_gain.value == pytest.approx(1.1) and high.gain.value == pytest.approx(1.0577, abs=1e-4)
     assert judgement.headlines[-1] == (
         "Against the baseline with the winner's own all-reduce fusion: +10.0% [+7.2%, +12.9%] at C=1, "
         "+10.0% [+7.3%, +12.8%] at C=100."
@@ -164,8 +164,8 @@ def test_repeats_of_all_launches_of_a_config_are_pooled(spec):
     first = launch(1, "off", [phase(1, 100.0), phase(100, 1000.0)])
     second = launch(2, "off", [phase(1, 100.0), phase(100, 1100.0)])
     (result,) = judge(spec(), [first, second]).results
-    assert result.launches == (1, 2) and result.throughput.value == pytest.approx(1050.0)
-    assert result.throughput.lo < 1050.0 < result.throughput.hi
+    assert result.launches == (1, 2) and result.values[1].value == pytest.approx(1050.0)
+    assert result.values[1].lo < 1050.0 < result.values[1].hi
 
 
 def test_measurement_belongs_to_the_config_that_ran(spec):

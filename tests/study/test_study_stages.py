@@ -164,8 +164,8 @@ class TestConfirmation:
         heard = lab.run(ScriptedEngine(script), text=with_budget(lab, self.WORDS), launches=6)
         results = {result.config.config_id: result for result in heard.judgement.results}
         chain = results["v2-k1-s2-d3"]
-        assert chain.confirmed and chain.throughput.value == pytest.approx(1100.0)
-        assert chain.searched.throughput.value == pytest.approx(1500.0)
+        assert chain.confirmed and chain.values[1].value == pytest.approx(1100.0)
+        assert chain.searched.values[1].value == pytest.approx(1500.0)
         assert chain.score == pytest.approx((0.9 * 1.1) ** 0.5)
         assert results["off"].confirmed and chain.launches == (2, 5)
         assert [winner.config.config_id for winner in heard.judgement.winners] == ["off", "v2-k1-s2-d3"]
@@ -182,7 +182,7 @@ class TestConfirmation:
         front = [(result.config.config_id, result.confirmed) for result in heard.judgement.front]
         assert front == [("off", True), ("v2-k1-s2-d3", True)]
         high = heard.judgement.winners[-1]
-        assert high.config.config_id == "v2-k1-s2-d3" and high.gain == pytest.approx(0.3)
+        assert high.config.config_id == "v2-k1-s2-d3" and high.gain.value == pytest.approx(1.3)
 
     def test_config_that_fails_its_confirmation_is_not_launched_for_it_again(self, lab):
         def script(config, before):

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from benchmarks.race.hypervolume import WORSE, Point
+from benchmarks.race.hypervolume import WORSE, Point, point_of
 from benchmarks.race.rivals.expected import Array, expected_improvement, nondominated
 from benchmarks.race.rivals.gaussian import GaussianProcess, fit
 from benchmarks.race.rivals.listed import ListedEntrant
@@ -16,7 +16,6 @@ from benchmarks.race.tables import Table
 from search.config import SpecConfig
 from search.contracts import PhaseResult
 from search.outcomes import Outcome
-from search.study.trials import mean_tpot_ms
 
 LABEL_DOUBT = 0.2
 """Of the border between launches that go well and those that fail, in units of a label."""
@@ -93,7 +92,7 @@ class FiniteGp(ListedEntrant):
         """Whether even an optimistic throughput leaves the launch behind the front."""
         if not self._gating or not config.speculates or len(self.measured()) < 4 or not low:
             return False
-        latency = math.log(mean_tpot_ms(low))
+        latency = self._first(low)
         mean, spread = self._models()[1].predict(self.at([config]))
         hopeful = float(mean[0] - ndtri(OPTIMISM) * spread[0])  # minus throughput: small is good
         edge = nondominated(logs(self.measured().values()))
@@ -105,11 +104,16 @@ class FiniteGp(ListedEntrant):
         measured = self.measured()
         values = logs(measured.values())
         lows = dict(zip(measured, values[:, 0], strict=True)) | {
-            launch.config: math.log(mean_tpot_ms(launch.phases))
-            for launch in self.launches
-            if launch.outcome is Outcome.GATED
+            launch.config: self._first(launch.phases) for launch in self.launches if launch.outcome is Outcome.GATED
         }
         return fit(self.at(lows), np.array(list(lows.values()))), fit(self.at(measured), values[:, 1])
+
+    def _first(self, phases: Sequence[PhaseResult]) -> float:
+        """Logarithm of the first objective, of the first phases of a launch; small is good."""
+        axis, other = self.spec.axes
+        value = axis.mean(phases)
+        assert value is not None, "a table tells what its study searches"
+        return math.log(point_of((axis, other), (value, 1.0))[0])
 
     def reference(self) -> Array:
         """As the judge's, from what was measured."""

@@ -9,6 +9,7 @@ from typing import Any
 from benchmarks.race.rivals.optuna_side import OptunaEntrant
 from benchmarks.race.tables import Table
 from search.errors import UsageError
+from search.metrics import loads_of
 from search.samplers.evidence import EVIDENCE, evidence_of
 from search.samplers.frontier import FrontierSampler, Parts
 from search.samplers.outlook import LaunchCost
@@ -32,27 +33,27 @@ class FrontierEntrant(OptunaEntrant):
         if unknown := sorted(options.keys() - known):
             raise UsageError(f"`frontier` takes {', '.join(sorted(known))}, but got {', '.join(unknown)}.")
         parts = Parts(**{name: bool(value) for name, value in options.items()})
-        loads = (table.spec.objectives.latency, table.spec.objectives.throughput)
-        self._sampler = FrontierSampler(configs=table.space.configs, seed=seed, loads=loads, parts=parts)
+        axes = table.spec.axes
+        self._sampler = FrontierSampler(configs=table.space.configs, seed=seed, objectives=axes, parts=parts)
         super().__init__(table, self._sampler, gate=self._sampler)
+        self._axes = axes
         self._boots: list[float] = []
-        self._tokens: tuple[float, float] | None = None
+        self._tokens: tuple[float, ...] | None = None
 
     def tell(self, launch: LaunchRecord) -> None:
         """See `Entrant`; repeats and histograms go along, as the two values alone lack them."""
         assert self._open is not None
-        self._open.set_user_attr(EVIDENCE, evidence_of(launch.phases))
+        self._open.set_user_attr(EVIDENCE, evidence_of(launch.phases, self._axes).dumped())
         super().tell(launch)
         if launch.boot_s:
             self._boots.append(launch.boot_s)
         loads = list(dict.fromkeys(phase.concurrency for phase in launch.phases))
-        if self._tokens is None and len(loads) == 2:
-            low, high = (
+        if self._tokens is None and len(loads) == len(loads_of(self._axes)):
+            self._tokens = tuple(
                 sum(
                     (phase.duration_s or 0.0) * phase.output_tps for phase in launch.phases if phase.concurrency == load
                 )
                 for load in loads
             )
-            self._tokens = low, high
         if self._boots and self._tokens:
-            self._sampler.expect_cost(LaunchCost(fmean(self._boots), *self._tokens))
+            self._sampler.expect_cost(LaunchCost(fmean(self._boots), self._tokens))

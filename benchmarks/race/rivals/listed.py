@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from random import Random
 
-from benchmarks.race.hypervolume import Point, hypervolume
+from benchmarks.race.hypervolume import Point, hypervolume, point_of
 from benchmarks.race.tables import Table
 from search.config import SpecConfig
 from search.contracts import PhaseResult
@@ -46,9 +46,9 @@ class ListedEntrant:
     def measured(self) -> dict[SpecConfig, Point]:
         """Both objectives of what was measured, in launch order."""
         return {
-            launch.config: objective_values(launch, self.spec)
+            launch.config: point_of(self.spec.axes, values)
             for launch in self.launches
-            if launch.outcome is Outcome.MEASURED
+            if launch.outcome is Outcome.MEASURED and (values := objective_values(launch, self.spec)) is not None
         }
 
 

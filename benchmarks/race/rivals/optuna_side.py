@@ -19,11 +19,11 @@ from search.storage.records import LaunchRecord
 from search.study.trials import Trials
 
 
-class Gate(Protocol):
+class SkipRule(Protocol):
     """A sampler's say on a phase it may do without; samplers without this method measure everything."""
 
-    def skips_throughput(self, study: Study, trial: FrozenTrial, low: Sequence[PhaseResult]) -> bool:
-        """Whether the throughput phase of a running trial is not worth its time."""
+    def skips_second(self, study: Study, trial: FrozenTrial, first: Sequence[PhaseResult]) -> bool:
+        """Whether the second objective of a running trial is not worth its time."""
         ...
 
 
@@ -36,7 +36,7 @@ class OptunaEntrant:
         gate: Whether phases are skipped.
     """
 
-    def __init__(self, table: Table, sampler: FiniteSpaceSampler, *, gate: Gate | None = None) -> None:
+    def __init__(self, table: Table, sampler: FiniteSpaceSampler, *, gate: SkipRule | None = None) -> None:
         with quiet_optuna():
             self._study = optuna.create_study(directions=directions_of(table), sampler=sampler)
         self._trials = Trials(self._study, sampler, table.spec, "replay")
@@ -60,7 +60,7 @@ class OptunaEntrant:
         if self._gate is None or self._open is None:
             return False
         trial = self._study.get_trials(deepcopy=False)[self._open.number]
-        return self._gate.skips_throughput(self._study, trial, low)
+        return self._gate.skips_second(self._study, trial, low)
 
     def tell(self, launch: LaunchRecord) -> None:
         """See `Entrant`."""

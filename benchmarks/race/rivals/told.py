@@ -57,7 +57,7 @@ class ToldEntrant(ListedEntrant):
         """See `Entrant`."""
         super().tell(launch)
         good = launch.outcome is Outcome.MEASURED
-        values = objective_values(launch, self.spec) if good else self._worst()
+        values = (objective_values(launch, self.spec) if good else None) or self._worst()
         trial, self._open = self._open, None
         with quiet_optuna():
             if trial is not None:
