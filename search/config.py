@@ -230,3 +230,8 @@ def simplicity(config: SpecConfig) -> tuple[int, int, int, int, str]:
     """Sort key for ties: off before on, fewer draft tokens, fewer steps, fewer extra knobs."""
     knobs = len(config.extra) + (config.allreduce_fusion != "off")
     return (int(config.speculates), config.verify_tokens, config.num_steps or 0, knobs, config.config_id)
+
+
+def flag_name(name: str) -> str:
+    """A knob or argument as SGLang's command line spells it, without dashes in front: `page_size` as `page-size`."""
+    return name.replace("_", "-")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from search.config import KnobValue
+from search.config import KnobValue, flag_name
 from search.deployment import Deployment
 from search.dialects._flags import flags_of, nearest_flag
 from search.dialects._setting import Arguments
@@ -165,7 +165,7 @@ def check_flag(name: str, args: Arguments, traits: Traits, *, patched: bool) -> 
         UnsupportedKnob: A field or knob of the study sets this flag, the study sets it for every
             launch, or the release does not have it.
     """
-    flag = name.replace("_", "-")
+    flag = flag_name(name)
     knob = next((knob for knob, plain in PLAIN_FLAGS.items() if plain == flag), None)
     knob = knob or ("allreduce_transport" if flag in TRANSPORT_FLAGS.values() else None)
     owner = f"the knob `{knob}`" if knob else OWNED_FLAGS.get(flag)

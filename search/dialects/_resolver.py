@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from search.config import KnobValue, SpecConfig, SpecVersion
+from search.config import KnobValue, SpecConfig, SpecVersion, flag_name
 from search.deployment import ArgValue, Deployment
 from search.dialects import _adaptive, _fusion, _knobs
 from search.dialects._backends import resolve_backends, resolve_draft_backends, resolve_page_size
@@ -222,7 +222,7 @@ class Resolver:
 
     def _flags(self, config: SpecConfig) -> Iterator[tuple[str, KnobValue]]:
         for name, value in config.extra:
-            if name in BUILT_IN or not self._says_something(name.replace("_", "-"), value):
+            if name in BUILT_IN or not self._says_something(flag_name(name), value):
                 continue
             mixed = name == "enable_mixed_chunk" and config.speculates
             if mixed and self.algorithm not in self.traits.mixed_chunk_algorithms:

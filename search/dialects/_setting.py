@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from search.config import KnobValue, SpecConfig, SpecVersion
+from search.config import KnobValue, SpecConfig, SpecVersion, flag_name
 from search.deployment import ArgValue, Deployment
 from search.dialects._targets import HYBRID_ARCHITECTURES
 from search.dialects._traits import Traits
@@ -19,7 +19,7 @@ def arguments(deployment: Deployment) -> dict[str, ArgValue]:
 
     The radix cache is off unless the study says otherwise: hits would flatter repeats.
     """
-    said = {name.replace("_", "-"): value for name, value in deployment.server_args.items()}
+    said = {flag_name(name): value for name, value in deployment.server_args.items()}
     return {name: value for name, value in ({"disable-radix-cache": True} | said).items() if value is not False}
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, ClassVar
 
-from search.config import KnobValue, SpecConfig, SpecVersion
+from search.config import KnobValue, SpecConfig, SpecVersion, flag_name
 from search.contracts import EffectiveSettings
 from search.deployment import ArgValue, Deployment
 from search.dialects import _adaptive, _fusion, _knobs, _readback, _targets
@@ -113,7 +113,7 @@ class SglangDialect(Dialect):
         flags += ["--max-running-requests", str(deployment.max_running_requests)]
         if deployment.trust_remote_code:
             flags.append("--trust-remote-code")
-        given = {name.replace("_", "-"): value for name, value in deployment.server_args.items()}
+        given = {flag_name(name): value for name, value in deployment.server_args.items()}
         for name, value in ({"disable-radix-cache": True} | given).items():
             if name in _knobs.OWNED_FLAGS:
                 raise UsageError(

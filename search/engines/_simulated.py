@@ -15,7 +15,7 @@ from search.load.metrics import DRAFTS_HELP_ABOVE, mean, p50, p99
 from search.load.target import Limits
 from search.outcomes import Evidence, Note, Reason
 from search.physics.acceptance import accept_length
-from search.physics.cost import Prediction, predict, running_requests, tree_survival
+from search.physics.cost import CostPrediction, predict, running_requests, tree_survival
 from search.physics.model import Physics
 
 WINDOWS = 10
@@ -176,7 +176,7 @@ class SimulatedSession(PlayedSession):
         keys = ("start", self._config, self._launch)
         return self._noise.factor(each, *keys) * self._noise.factor(each, *keys, concurrency)
 
-    def _histogram(self, expected: Prediction, output_tokens: int, *keys: object) -> tuple[int, ...]:
+    def _histogram(self, expected: CostPrediction, output_tokens: int, *keys: object) -> tuple[int, ...]:
         if not expected.accept_histogram:
             return ()
         passes = max(1, round(output_tokens / expected.accept_length))
@@ -189,7 +189,7 @@ class SimulatedSession(PlayedSession):
         own = self._noise.factors(PLAIN_PROMPT_SPREAD, requests, "prompt", *keys)
         return tuple(tpot_ms * factor for factor in mean_one([a * b for a, b in zip(shared, own, strict=True)]))
 
-    def _first_tokens(self, expected: Prediction, ttft_ms: float, requests: int, prompts: str) -> list[float]:
+    def _first_tokens(self, expected: CostPrediction, ttft_ms: float, requests: int, prompts: str) -> list[float]:
         """Time to first token of each request, `ttft_ms` in the mean.
 
         By the cost model's own parts: the wait for admission, a prefill as long as the prompt, and the cycle
@@ -212,7 +212,7 @@ class SimulatedSession(PlayedSession):
         good = sum(first <= ttft and each <= tpot for first, each in zip(ttft_ms, tpot_ms, strict=True))
         return good / len(ttft_ms)
 
-    def _notes(self, expected: Prediction) -> tuple[Note, ...]:
+    def _notes(self, expected: CostPrediction) -> tuple[Note, ...]:
         notes = [Note.SYNTHETIC]
         if expected.admission_limited:
             notes.append(Note.ADMISSION_LIMITED)
@@ -225,7 +225,9 @@ class SimulatedSession(PlayedSession):
         return tuple(notes)
 
 
-def _duration_s(expected: Prediction, requests: int, output_tokens: int, tpot_ms: float, prefill_ms: float) -> float:
+def _duration_s(
+    expected: CostPrediction, requests: int, output_tokens: int, tpot_ms: float, prefill_ms: float
+) -> float:
     """Waves of as many requests as run at once; the last wave takes as long as a full one."""
     waves = math.ceil(requests / expected.running)
     return waves * (prefill_ms + output_tokens * tpot_ms) / 1000.0

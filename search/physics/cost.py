@@ -15,7 +15,7 @@ from search.physics.model import CostModel
 
 
 @dataclass(frozen=True, slots=True)
-class Prediction:
+class CostPrediction:
     """What the model expects of one config at one load, free of noise.
 
     Attributes:
@@ -107,7 +107,7 @@ def predict(
     *,
     output_tokens: int = 256,
     running_limit: int | None = None,
-) -> Prediction:
+) -> CostPrediction:
     """Expect one config at one load.
 
     Knobs outside `CORE_KNOBS` have no effect here: nothing is known about them.
@@ -140,7 +140,7 @@ def predict(
     service_ms = model.prefill_ms + output_tokens * tpot
     # A closed loop: whoever waits outside sees `running` requests of service time `service_ms` go by.
     waiting_ms = (concurrency - running) / running * service_ms
-    return Prediction(
+    return CostPrediction(
         concurrency=concurrency,
         running=running,
         accept_length=length,

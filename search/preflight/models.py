@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from search.config import flag_name
 from search.dialects import Dialect
 from search.preflight.checkpoint import Checkpoint
 from search.preflight.findings import Finding, error, fine, warning
@@ -120,7 +121,7 @@ def _width(algorithm: str, target: Checkpoint, draft: Checkpoint) -> Iterator[Fi
 
 
 def _quantisation(spec: StudySpec, target: Checkpoint | None, draft: Checkpoint) -> Finding:
-    args = {name.replace("_", "-"): value for name, value in spec.engine.server_args.items()}
+    args = {flag_name(name): value for name, value in spec.engine.server_args.items()}
     forced, own = args.get("quantization"), args.get("speculative-draft-model-quantization")
     if forced and not own and not draft.quantisation:
         says = f"`quantization: {forced}` of the study applies to the draft too, whose weights are plain"
@@ -142,7 +143,7 @@ def check_context(
             which is more than natural text has.
         draft: The draft's folder.
     """
-    args = {name.replace("_", "-"): value for name, value in spec.engine.server_args.items()}
+    args = {flag_name(name): value for name, value in spec.engine.server_args.items()}
     limit = args.get("context-length") or (target.number("max_position_embeddings") if target else None)
     answer = round(spec.measure.output_tokens * (1 + spec.measure.output_spread))
     prompt = -(-longest_prompt // 3)

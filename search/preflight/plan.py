@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from search.config import flag_name
 from search.dialects import Dialect, is_newer, known_releases
 from search.host.environment import UNKNOWN
 from search.preflight.findings import Finding, error, fine, warning
@@ -86,7 +87,7 @@ def check_loads(spec: StudySpec, report: ArgumentReport | None) -> Iterator[Find
     highest, limit = spec.loads[-1], spec.engine.max_running_requests
     yield fine("running limit", f"{limit} requests admitted, at most {highest} at once are sent")
     resolved = list(report.resolved.values()) if report else []
-    args = {name.replace("_", "-"): value for name, value in spec.engine.server_args.items()}
+    args = {flag_name(name): value for name, value in spec.engine.server_args.items()}
     if args.get("disable-cuda-graph") or any(values.get("disable_cuda_graph") for values in resolved):
         says = "CUDA graphs are off: every decode step pays for its launches"
         yield warning("graphs", says, "remove `disable-cuda-graph`, unless a config cannot be captured")

@@ -9,7 +9,7 @@ from sqlalchemy import JSON, DateTime, ForeignKey, String, Text, TypeDecorator, 
 from sqlalchemy.engine import Dialect
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 2
 
 
 class UtcDateTime(TypeDecorator[datetime]):

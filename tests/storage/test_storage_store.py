@@ -178,7 +178,7 @@ def test_deleting_a_study_deletes_its_launches(store):
 def test_tables_of_another_version_are_refused(store, tmp_path):
     store.close()
     _sql(tmp_path / "trials.db", "update search_meta set value = '99'")
-    with pytest.raises(StorageFault, match=r"version 99.*version 3.*another `--storage`"):
+    with pytest.raises(StorageFault, match=r"version 99.*version 2.*another `--storage`"):
         Store(tmp_path / "trials.db")
 
 
