@@ -9,7 +9,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import DatabaseError, InterfaceError
 
 from search.errors import StorageFault
-from search.storage.urls import PATIENCE_S, shown
+from search.storage.urls import CONNECT_TIMEOUT_S, LOCK_TIMEOUT_S, PATIENCE_S, STATEMENT_TIMEOUT_S, shown
 
 _WAYS_OUT = (
     (
@@ -23,6 +23,20 @@ _WAYS_OUT = (
     ("unable to open", "check that its folder exists and is writable"),
     ("not a database", "the file is something else; choose another `--storage`"),
     ("malformed", "the file is damaged; restore a copy, or choose another `--storage`"),
+    (
+        "statement timeout",
+        f"its server took over {STATEMENT_TIMEOUT_S} s for one statement, again and again; look at its load and its locks "
+        "(`pg_stat_activity`), then run the same command again",
+    ),
+    (
+        "lock timeout",
+        f"another session has held rows or tables for over {LOCK_TIMEOUT_S} s; end it (`pg_stat_activity`, "
+        "`pg_terminate_backend`), then run the same command again",
+    ),
+    (
+        "timeout expired",
+        f"its server did not answer within {CONNECT_TIMEOUT_S} s; check host, port and firewall of the URL",
+    ),
     ("disk i/o error", "check its disk; a network file system cannot hold an SQLite file in WAL mode"),
     ("connection", "check that the database server runs and is reachable, then run the same command again"),
 )

@@ -12,11 +12,13 @@ import optuna
 from optuna.exceptions import ExperimentalWarning, StorageInternalError, UpdateFinishedTrialError
 from optuna.storages import RDBStorage
 from optuna.trial import TrialState
+from sqlalchemy import NullPool, create_engine
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DatabaseError, InterfaceError
 
 from search.errors import StorageFault
 from search.storage.faults import storage_fault
+from search.storage.opening import making, refuse_foreign
 from search.storage.patience import Patience
 from search.storage.urls import engine_options, shown, storage_url
 
@@ -49,7 +51,7 @@ def optuna_storage(storage: str | Path, *, patience: Patience | None = None) -> 
 
     Raises:
         UsageError: The storage is not understood.
-        StorageFault: The database cannot be opened, or another Optuna made its tables.
+        StorageFault: The database cannot be opened, is another program's, or another Optuna made its tables.
     """
     url = storage_url(storage)
     try:
@@ -65,12 +67,16 @@ def optuna_storage(storage: str | Path, *, patience: Patience | None = None) -> 
 
 
 def _opened(url: URL, patience: Patience) -> RDBStorage:
+    engine = create_engine(url, poolclass=NullPool, **engine_options(url))
     for _ in range(_CREATING_TRIES - 1):
         try:
-            return _PatientStorage(url, patience)
+            with making(url, engine):
+                refuse_foreign(engine)
+                return _PatientStorage(url, patience)
         except DatabaseError as error:
-            # Another driver makes the same tables, or writes their version, at this moment.
-            if not any(sign in str(error.orig) for sign in ("already exists", "duplicate key", "UNIQUE")):
+            # An Optuna that takes no lock makes the same tables, or writes their version, at this moment.
+            signs = ("already exists", "duplicate key", "UNIQUE", "database is locked")
+            if not any(sign in str(error.orig) for sign in signs):
                 raise
     return _PatientStorage(url, patience)
 

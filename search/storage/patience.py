@@ -15,6 +15,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import DatabaseError, IntegrityError, InterfaceError
 
 from search.storage.faults import storage_fault
+from search.storage.file import DatabaseFile
 from search.storage.urls import PATIENCE_S, shown
 
 _T = TypeVar("_T")
@@ -25,8 +26,9 @@ _LONGEST_PAUSE_S = 5.0
 _RACES = 20
 """How often another driver may take the same key first before something else must be wrong."""
 
-_PASSING_STATES = ("08", "40", "57P01", "57P02", "57P03", "53300")
-"""PostgreSQL's: connection, rollback by deadlock, shutdown and start-up, too many connections."""
+_PASSING_STATES = ("08", "40", "57P01", "57P02", "57P03", "53300", "55P03", "57014")
+"""PostgreSQL's: connection, rollback by deadlock, shutdown and start-up, too many connections, a lock or a
+statement that took too long."""
 
 _LASTING = ("authentication", "does not exist", "no pg_hba.conf entry", "could not translate host name")
 """Signs of a connection that will not come about by waiting; such errors carry no state."""
@@ -57,6 +59,7 @@ class Patience:
         self._sleep = sleep
         self._monotonic = monotonic
         self._tell = tell
+        self._file = DatabaseFile(url)
 
     def run(self, work: Callable[[int], _T]) -> _T:
         """The result of `work`, which is one whole transaction and gets the attempt's number, from 0.
@@ -65,12 +68,13 @@ class Patience:
         first whether it is done already.
 
         Raises:
-            StorageFault: The database cannot be used; nothing of the last attempt is in it, unless
-                its commit's answer was lost.
+            StorageFault: The database cannot be used, or its file is not the one that it was; nothing of the last
+                attempt is in it, unless its commit's answer was lost.
         """
         began: float | None = None
         pause, races, attempt = _FIRST_PAUSE_S, 0, 0
         while True:
+            self._file.check()
             try:
                 return work(attempt)
             except (DatabaseError, InterfaceError) as error:

@@ -56,6 +56,11 @@ class Expected:
     gain: float
 
 
+_BEFORE_THE_SERVER = frozenset(
+    {Reason.TOOL_ERROR, Reason.STORAGE_FAULT, Reason.HOST_BUSY, Reason.PORT_BUSY, Reason.RAY_INFRA}
+)
+
+
 @dataclass(frozen=True, slots=True)
 class LaunchRecord:
     """One server start and what came of it.
@@ -99,6 +104,17 @@ class LaunchRecord:
     def blame(self) -> Blame | None:
         """Who has to change; None for a measurement."""
         return self.reason.blame if self.reason else None
+
+    @property
+    def started_server(self) -> bool:
+        """Whether a server was started, or may have been; a launch that started none costs no budget.
+
+        Such a launch was lost to what can strike before the server is there, and has no log to read, no
+        exit code, and nothing that a server told.
+        """
+        if self.reason not in _BEFORE_THE_SERVER or self.boot_s is not None or self.effective or self.phases:
+            return True
+        return self.evidence is not None and bool(self.evidence.log_path or self.evidence.exit_code is not None)
 
     def repeats(self, concurrency: int) -> tuple[PhaseResult, ...]:
         """All repeats at one concurrency, in order."""

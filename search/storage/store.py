@@ -2,47 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import datetime
-from itertools import takewhile
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
 
-from sqlalchemy import create_engine, delete, event, func, inspect, select, text, update
-from sqlalchemy.exc import DatabaseError
-from sqlalchemy.orm import Session, selectinload
+from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy.orm import Session
 
 from search.contracts import PhaseResult, SelfClosing
-from search.errors import SearchError, StorageFault, UsageError
+from search.errors import SearchError, UsageError
 from search.storage.faults import told_as_storage_fault
+from search.storage.opening import (
+    check_version,
+    columns_there,
+    engine_to_read,
+    engine_to_write,
+    make_tables,
+    making,
+    version_row,
+)
 from search.storage.owner import this_process
 from search.storage.patience import Patience
+from search.storage.reading import Reader
 from search.storage.records import LaunchRecord, StudyRecord
-from search.storage.tables import (
-    SCHEMA_VERSION,
-    Base,
-    ClaimRow,
-    DriverRow,
-    LaunchRow,
-    MetaRow,
-    NoteRow,
-    OwnerRow,
-    StudyRow,
-)
-from search.storage.translate import (
-    expected_row,
-    launch_columns,
-    launch_record,
-    phase_result,
-    phase_row,
-    study_record,
-    study_row,
-)
-from search.storage.urls import BUSY_TIMEOUT_S, engine_options, shown, storage_url
+from search.storage.tables import ClaimRow, DriverRow, MetaRow, NoteRow, OwnerRow, StudyRow, expected, launches, phases
+from search.storage.translate import expected_cells, launch_cells, phase_cells, study_cells
+from search.storage.urls import is_sqlite, shown, storage_url
 
 _T = TypeVar("_T")
-_CREATING_TRIES = 3
 
 
 class LaunchesSpent(SearchError):
@@ -57,56 +46,46 @@ class Store(SelfClosing):
 
     Args:
         storage: A path or URL.
+        read_only: Only look: no file and no table is made, and a file that cannot be written will do.
         patience: Of a running study; the default says that it waits through `logging`.
 
     Raises:
-        UsageError: The storage is not understood.
-        StorageFault: The database cannot be used, or its tables are another version's.
+        UsageError: The storage is not understood, or there is nothing to look at.
+        StorageFault: The database cannot be used, its tables are another version's, or it is another program's.
     """
 
-    def __init__(self, storage: str | Path, *, patience: Patience | None = None) -> None:
+    def __init__(self, storage: str | Path, *, read_only: bool = False, patience: Patience | None = None) -> None:
         self.url = storage_url(storage)
         self._patience = patience or Patience(self.url)
-        self._finished: dict[int, tuple[LaunchRecord, ...]] = {}
-        self._engine = create_engine(self.url, **engine_options(self.url))
-        if self.url.get_backend_name() == "sqlite":
-            event.listen(self._engine, "connect", _prepare_sqlite)
+        self._engine = engine_to_read(self.url) if read_only else engine_to_write(self.url)
         try:
-            if self.url.get_backend_name() == "sqlite":
-                self._patience.run(lambda _: self._create_tables())
-            with told_as_storage_fault(self.url):
-                self._create_tables()
-            self._check_version()
+            if is_sqlite(self.url):
+                self._patience.run(lambda _: self._open(read_only=read_only))
+            else:
+                with told_as_storage_fault(self.url):
+                    self._open(read_only=read_only)
         except BaseException:
             self.close()
             raise
 
     def studies(self) -> tuple[StudyRecord, ...]:
         """All studies, oldest first."""
-        return self._transaction(
-            lambda session, _: tuple(
-                _study(session, row) for row in session.scalars(select(StudyRow).order_by(StudyRow.id)).all()
-            )
-        )
+        return self._transaction(lambda session, _: self._reader.studies(session))
 
     def study(self, name: str) -> StudyRecord | None:
         """One study, or None."""
-
-        def read(session: Session, _: int) -> StudyRecord | None:
-            row = session.scalar(select(StudyRow).where(StudyRow.name == name))
-            return _study(session, row) if row else None
-
-        return self._transaction(read)
+        return next(iter(self._transaction(lambda session, _: self._reader.studies(session, name))), None)
 
     def save_study(self, record: StudyRecord) -> None:
         """Create a study, or renew the spec and fingerprint of the one with its name; its notes stay."""
+        cells = study_cells(record)
 
         def write(session: Session, _: int) -> None:
             row = session.scalar(select(StudyRow).where(StudyRow.name == record.name))
             if row is None:
-                session.add(study_row(record))
+                session.add(StudyRow(**cells))
             else:
-                row.spec, row.fingerprint = dict(record.spec), dict(record.fingerprint)
+                row.spec, row.fingerprint = cells["spec"], cells["fingerprint"]
 
         self._transaction(write)
 
@@ -124,25 +103,10 @@ class Store(SelfClosing):
     def launches(self, study: str) -> tuple[LaunchRecord, ...]:
         """All launches of a study with their phases, in launch order; none for an unknown study.
 
-        What is finished does not change any more, so it is read from the database once: a loop
-        that asks after every launch pays for the new ones only.
+        What has not changed since is not read from the database again: a loop that asks after every
+        launch pays for the new ones only.
         """
-
-        def read(session: Session, _: int) -> tuple[LaunchRecord, ...]:
-            study_id = session.scalar(select(StudyRow.id).where(StudyRow.name == study))
-            known = self._finished.get(study_id, ()) if study_id is not None else ()
-            wanted = (
-                select(LaunchRow)
-                .where(LaunchRow.study_id == study_id, LaunchRow.number > len(known))
-                .order_by(LaunchRow.number)
-                .options(selectinload(LaunchRow.phases), selectinload(LaunchRow.expected))
-            )
-            launches = known + tuple(map(launch_record, session.scalars(wanted)))
-            if study_id is not None:
-                self._finished[study_id] = _finished_start(launches)
-            return launches
-
-        return self._transaction(read)
+        return self._transaction(lambda session, _: self._reader.launches(session, study))
 
     def begin_launch(
         self, study: str, make: Callable[[int], LaunchRecord], *, at_most: int | None = None
@@ -155,7 +119,7 @@ class Store(SelfClosing):
             study: Its name.
             make: Builds the record for the number it gets; called again when another driver
                 took that number first.
-            at_most: How many launches the study may have.
+            at_most: How many launches the study may have, those aside that started no server.
 
         Raises:
             LaunchesSpent: It has them; nothing is stored then.
@@ -165,16 +129,20 @@ class Store(SelfClosing):
         def write(session: Session, attempt: int) -> LaunchRecord:
             if attempt and (number := session.scalar(_number_of(token))) is not None:
                 return make(number)
-            study_id = self._study_id(session, study)
-            last = session.scalar(select(func.max(LaunchRow.number)).where(LaunchRow.study_id == study_id))
-            if at_most is not None and (last or 0) >= at_most:
-                raise LaunchesSpent(f"Study {study!r} has {last} launches, and may have {at_most}.")
-            record = make((last or 0) + 1)
-            expected = expected_row(record.expected) if record.expected else None
-            row = LaunchRow(study_id=study_id, **launch_columns(record), expected=expected)
-            session.add(row)
-            session.flush()
-            session.add(OwnerRow(launch_id=row.id, owner=this_process(), token=token))
+            study_id, changed = self._change(session, study)
+            of_study = launches.c.study_id == study_id
+            last = session.scalar(select(func.max(launches.c.number)).where(of_study)) or 0
+            if at_most is not None:
+                free = launches.c.no_server.is_(True)
+                spent = last - (session.scalar(select(func.count()).where(of_study, free)) or 0)
+                if spent >= at_most:
+                    raise LaunchesSpent(f"Study {study!r} has {spent} launches, and may have {at_most}.")
+            record = make(last + 1)
+            cells = launch_cells(record) | {"study_id": study_id, "changed": changed}
+            launch_id = session.scalar(insert(launches).values(cells).returning(launches.c.id))
+            if (forecast := expected_cells(record.expected)) is not None:
+                session.execute(insert(expected).values(launch_id=launch_id, **forecast))
+            session.add(OwnerRow(launch_id=launch_id, owner=this_process(), token=token))
             return record
 
         return self._transaction(write)
@@ -211,33 +179,42 @@ class Store(SelfClosing):
     def owners(self, study: str) -> dict[int, str]:
         """The driver process of each unfinished launch, by the launch's number; empty where none is stored."""
         wanted = (
-            select(LaunchRow.number, OwnerRow.owner)
-            .join(StudyRow, StudyRow.id == LaunchRow.study_id)
-            .outerjoin(OwnerRow, OwnerRow.launch_id == LaunchRow.id)
-            .where(StudyRow.name == study, LaunchRow.outcome.is_(None))
+            select(launches.c.number, OwnerRow.owner)
+            .join(StudyRow, StudyRow.id == launches.c.study_id)
+            .outerjoin(OwnerRow, OwnerRow.launch_id == launches.c.id)
+            .where(StudyRow.name == study, launches.c.outcome.is_(None))
         )
         return self._transaction(lambda session, _: {row.number: row.owner or "" for row in session.execute(wanted)})
 
     def add_phase(self, study: str, number: int, result: PhaseResult) -> None:
-        """Store one repeat as soon as it is measured."""
+        """Store one repeat as soon as it is measured.
+
+        Raises:
+            LoadFailed: Its rate is no finite number, so that it is no measurement.
+        """
+        cells = phase_cells(result)
 
         def write(session: Session, attempt: int) -> None:
-            launch = self._launch(session, study, number)
-            if attempt and any(phase_result(phase) == result for phase in launch.phases[-1:]):
-                return
-            session.add(phase_row(launch.id, result))
+            launch_id = self._changed_launch(session, study, number)
+            if attempt:
+                last = select(phases).where(phases.c.launch_id == launch_id).order_by(phases.c.id.desc()).limit(1)
+                row = session.execute(last).mappings().first()
+                if row is not None and all(row[name] == cell for name, cell in cells.items()):
+                    return
+            session.execute(insert(phases).values(launch_id=launch_id, **cells))
 
         self._transaction(write)
 
     def finish_launch(self, study: str, record: LaunchRecord) -> None:
-        """Complete the row that `begin_launch` wrote; phases are not touched."""
+        """Complete the row that `begin_launch` wrote; phases are not touched.
+
+        A second time it holds too: whoever was taken for dead and was not knows more than who closed its row.
+        """
+        cells = launch_cells(record)
 
         def write(session: Session, _: int) -> None:
-            row = self._launch(session, study, record.number)
-            # Rarely finished twice: closed for a driver that was taken for dead.
-            self._finished[row.study_id] = self._finished.get(row.study_id, ())[: record.number - 1]
-            for name, value in launch_columns(record).items():
-                setattr(row, name, value)
+            launch_id = self._changed_launch(session, study, record.number)
+            session.execute(update(launches).where(launches.c.id == launch_id).values(cells))
 
         self._transaction(write)
 
@@ -268,43 +245,18 @@ class Store(SelfClosing):
 
         return self._patience.run(attempt)
 
-    def _create_tables(self) -> None:
-        """Make what is missing; does nothing the second time."""
-        for tries_left in reversed(range(_CREATING_TRIES)):
-            try:
-                Base.metadata.create_all(self._engine)
-                self._add_columns()
-            except DatabaseError as error:
-                # Another driver makes the same tables or columns at this moment.
-                known = any(words in str(error.orig) for words in ("already exists", "duplicate column"))
-                if not known or not tries_left:
-                    raise
-            else:
-                return
-
-    def _add_columns(self) -> None:
-        """Columns that tables of before lack: only such as may be empty were added since."""
-        found = inspect(self._engine)
-        quote = self._engine.dialect.identifier_preparer.quote
-        for table in Base.metadata.sorted_tables:
-            there = {column["name"] for column in found.get_columns(table.name)}
-            for column in (column for column in table.columns if column.name not in there and column.nullable):
-                kind = column.type.compile(self._engine.dialect)
-                with self._engine.begin() as connection:
-                    connection.execute(text(f"ALTER TABLE {quote(table.name)} ADD COLUMN {quote(column.name)} {kind}"))
-
-    def _check_version(self) -> None:
-        def check(session: Session, _: int) -> None:
-            row = session.get(MetaRow, "schema_version")
-            if row is None:
-                session.add(MetaRow(key="schema_version", value=str(SCHEMA_VERSION)))
-            elif row.value != str(SCHEMA_VERSION):
-                raise StorageFault(
-                    f"The tables in {shown(self.url)} have version {row.value}, but this program writes version "
-                    f"{SCHEMA_VERSION}. Choose another `--storage`, or run the version of this program that made it."
-                )
-
-        self._transaction(check)
+    def _open(self, *, read_only: bool) -> None:
+        if not read_only:
+            with making(self.url, self._engine):
+                make_tables(self._engine)
+                with Session(self._engine) as session, session.begin():
+                    if session.get(MetaRow, "schema_version") is None:
+                        session.add(version_row())
+        there = columns_there(self._engine)
+        with Session(self._engine) as session:
+            row = session.get(MetaRow, "schema_version") if there[MetaRow.__tablename__] else None
+            check_version(row.value if row else None, self.url)
+        self._reader = Reader(there)
 
     def _study_id(self, session: Session, name: str) -> int:
         study_id = session.scalar(select(StudyRow.id).where(StudyRow.name == name))
@@ -312,35 +264,24 @@ class Store(SelfClosing):
             raise UsageError(f"There is no study {name!r} in {shown(self.url)}.")
         return study_id
 
-    def _launch(self, session: Session, study: str, number: int) -> LaunchRow:
-        study_id = self._study_id(session, study)
-        row = session.scalar(select(LaunchRow).where(LaunchRow.study_id == study_id, LaunchRow.number == number))
+    def _change(self, session: Session, study: str) -> tuple[int, int]:
+        """The study's id and its count of changes, raised by one; other drivers' changes wait until the commit."""
+        raised = update(StudyRow).where(StudyRow.name == study).values(changes=func.coalesce(StudyRow.changes, 0) + 1)
+        row = session.execute(raised.returning(StudyRow.id, StudyRow.changes)).first()
         if row is None:
+            raise UsageError(f"There is no study {study!r} in {shown(self.url)}.")
+        return row.id, row.changes or 0
+
+    def _changed_launch(self, session: Session, study: str, number: int) -> int:
+        """The id of a launch, marked as changed."""
+        study_id, changed = self._change(session, study)
+        row = update(launches).where(launches.c.study_id == study_id, launches.c.number == number)
+        launch_id = session.scalar(row.values(changed=changed).returning(launches.c.id))
+        if launch_id is None:
             raise UsageError(f"Study {study!r} in {shown(self.url)} has no launch {number}.")
-        return row
-
-
-def _study(session: Session, row: StudyRow) -> StudyRecord:
-    notes = session.scalars(select(NoteRow.text).where(NoteRow.study_id == row.id).order_by(NoteRow.id))
-    return study_record(row, notes)
-
-
-def _finished_start(launches: Sequence[LaunchRecord]) -> tuple[LaunchRecord, ...]:
-    """Launches 1, 2, 3… up to the first that is unfinished or missing."""
-    start = takewhile(lambda pair: pair[0] == pair[1].number and pair[1].outcome is not None, enumerate(launches, 1))
-    return tuple(launch for _, launch in start)
+        return int(launch_id)
 
 
 def _number_of(token: str) -> Any:
     """The launch that one call of `begin_launch` stored."""
-    return select(LaunchRow.number).join(OwnerRow, OwnerRow.launch_id == LaunchRow.id).where(OwnerRow.token == token)
-
-
-def _prepare_sqlite(connection: Any, _record: object) -> None:
-    cursor = connection.cursor()
-    # First, for the next line may have to wait already.
-    cursor.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_S * 1000}")
-    # WAL: a reader, such as a dashboard, never blocks the driver's writes.
-    cursor.execute("PRAGMA journal_mode=WAL")
-    cursor.execute("PRAGMA foreign_keys=ON")
-    cursor.close()
+    return select(launches.c.number).join(OwnerRow, OwnerRow.launch_id == launches.c.id).where(OwnerRow.token == token)

@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
-from sqlalchemy import JSON, DateTime, ForeignKey, String, Text, TypeDecorator, UniqueConstraint
+from sqlalchemy import (
+    JSON,
+    Boolean,
+    Column,
+    DateTime,
+    Double,
+    ForeignKey,
+    Integer,
+    String,
+    Table,
+    Text,
+    TypeDecorator,
+    UniqueConstraint,
+)
 from sqlalchemy.engine import Dialect
-from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+from sqlalchemy.types import TypeEngine
+
+from search.storage.shapes import Shape, is_optional
+from search.storage.translate import EXPECTED, LAUNCH, PHASE
 
 SCHEMA_VERSION = 2
+"""Raised only for what older tables cannot be given: new columns are added to them, see `opening`."""
 
 
 class UtcDateTime(TypeDecorator[datetime]):
@@ -25,6 +44,31 @@ class UtcDateTime(TypeDecorator[datetime]):
     def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
         """From naive UTC."""
         return value.replace(tzinfo=UTC) if value else None
+
+
+def columns_of(shape: Shape[Any], named: Mapping[str, str] | None = None) -> list[Column[Any]]:
+    """One column for each cell of a shape: plain for a plain type, JSON for all that has parts.
+
+    Args:
+        shape: What is stored.
+        named: Column of a field whose name has changed since the first databases.
+    """
+    names = named or {}
+    return [
+        Column(names.get(name, name), _column_type(hint), key=name, nullable=is_optional(hint))
+        for name, hint in shape.fields.items()
+    ]
+
+
+def _column_type(hint: Any) -> TypeEngine[Any]:
+    kinds = [kind for kind in (get_args(hint) if is_optional(hint) else (hint,)) if kind is not type(None)]
+    if len(kinds) == 1 and isinstance(kinds[0], type):
+        for plain, column in ((bool, Boolean), (int, Integer), (float, Double), (str, Text)):
+            if issubclass(kinds[0], plain):
+                return column()
+    if all(get_origin(kind) is Literal for kind in kinds):
+        return Text()
+    return JSON(none_as_null=True)
 
 
 class Base(DeclarativeBase):
@@ -47,7 +91,7 @@ class MetaRow(Base):
 
 
 class StudyRow(Base):
-    """One study."""
+    """One study. `changes` counts the writes to its launches, so that a reader asks for new ones only."""
 
     __tablename__ = "search_studies"
 
@@ -57,93 +101,42 @@ class StudyRow(Base):
     spec: Mapped[dict[str, Any]]
     fingerprint: Mapped[dict[str, Any]]
     created_at: Mapped[datetime]
+    changes: Mapped[int | None]
 
 
-class LaunchRow(Base):
-    """One server start. `outcome` is NULL while it runs, or when its driver died."""
+launches = Table(
+    "search_launches",
+    Base.metadata,
+    Column("id", Integer, primary_key=True),
+    Column("study_id", ForeignKey("search_studies.id", ondelete="CASCADE"), nullable=False),
+    *columns_of(LAUNCH),
+    Column("started_at", UtcDateTime, nullable=False),
+    Column("asked_id", String(255), nullable=False),
+    Column("config_id", String(255), nullable=False, index=True),
+    Column("changed", Integer),
+    Column("no_server", Boolean),
+    UniqueConstraint("study_id", "number"),
+)
+"""One server start. `outcome` is NULL while it runs, or when its driver died; `changed` is the study's count of
+changes at the last one of this row; `no_server` marks a launch that cost no budget, see
+`LaunchRecord.started_server`."""
 
-    __tablename__ = "search_launches"
-    __table_args__ = (UniqueConstraint("study_id", "number"),)
+phases = Table(
+    "search_phases",
+    Base.metadata,
+    Column("id", Integer, primary_key=True),
+    Column("launch_id", ForeignKey("search_launches.id", ondelete="CASCADE"), nullable=False, index=True),
+    *columns_of(PHASE),
+)
+"""One repeat of one phase."""
 
-    id: Mapped[int] = mapped_column(primary_key=True)
-    study_id: Mapped[int] = mapped_column(ForeignKey("search_studies.id", ondelete="CASCADE"))
-    number: Mapped[int]
-    trial: Mapped[int | None]
-    stage: Mapped[str] = mapped_column(String(16))
-    asked_id: Mapped[str] = mapped_column(String(255))
-    config_id: Mapped[str] = mapped_column(String(255), index=True)
-    asked: Mapped[dict[str, Any]]
-    config: Mapped[dict[str, Any]]
-    started_at: Mapped[datetime]
-    outcome: Mapped[str | None] = mapped_column(String(16))
-    reason: Mapped[str | None] = mapped_column(String(32))
-    evidence: Mapped[dict[str, Any] | None]
-    notes: Mapped[list[Any]]
-    boot_s: Mapped[float | None]
-    duration_s: Mapped[float | None]
-    why: Mapped[str] = mapped_column(Text)
-    folder: Mapped[str] = mapped_column(Text)
-    slot: Mapped[int]
-    effective: Mapped[dict[str, Any] | None]
-    lossless: Mapped[list[Any] | None]
-    phases: Mapped[list[PhaseRow]] = relationship(order_by="PhaseRow.id", cascade="all, delete-orphan")
-    expected: Mapped[ExpectedRow | None] = relationship(cascade="all, delete-orphan")
-
-
-class PhaseRow(Base):
-    """One repeat of one phase."""
-
-    __tablename__ = "search_phases"
-
-    id: Mapped[int] = mapped_column(primary_key=True)
-    launch_id: Mapped[int] = mapped_column(ForeignKey("search_launches.id", ondelete="CASCADE"), index=True)
-    concurrency: Mapped[int]
-    repeat: Mapped[int]
-    requests: Mapped[int]
-    requested: Mapped[int | None]
-    output_tokens: Mapped[int | None]
-    duration_s: Mapped[float | None]
-    warmup_s: Mapped[float]
-    output_tps: Mapped[float]
-    whole_run_tps: Mapped[float | None]
-    tpot_ms: Mapped[float | None]
-    ttft_ms: Mapped[float | None]
-    accept_length: Mapped[float | None]
-    accept_histogram: Mapped[list[Any]]
-    prompt_tpot_ms: Mapped[list[Any]]
-    window_tps: Mapped[list[Any]]
-    notes: Mapped[list[Any]]
-    extrapolated: Mapped[bool]
-    prompt_ids: Mapped[list[Any]]
-    prompts_sha256: Mapped[str] = mapped_column(String(64))
-    ttft_p99_ms: Mapped[float | None]
-    itl_ms: Mapped[float | None]
-    itl_p99_ms: Mapped[float | None]
-    e2e_ms: Mapped[float | None]
-    goodput_rps: Mapped[float | None]
-    gpu: Mapped[dict[str, Any] | None]
-    client_busy: Mapped[float | None]
-    ttft_p50_ms: Mapped[float | None]
-    e2e_p99_ms: Mapped[float | None]
-    goodput: Mapped[float | None]
-    gpus: Mapped[int | None]
-
-
-class ExpectedRow(Base):
-    """What was expected of a launch when it was chosen; quantiles as `[5%, 50%, 95%]`.
-
-    `latency_ms` and `output_tps` hold the first and the second objective, whatever they are: the names are those of
-    the first databases.
-    """
-
-    __tablename__ = "search_expected"
-
-    launch_id: Mapped[int] = mapped_column(ForeignKey("search_launches.id", ondelete="CASCADE"), primary_key=True)
-    latency_ms: Mapped[list[Any]]
-    output_tps: Mapped[list[Any]]
-    feasible: Mapped[float]
-    enters_front: Mapped[float]
-    gain: Mapped[float]
+expected = Table(
+    "search_expected",
+    Base.metadata,
+    Column("launch_id", ForeignKey("search_launches.id", ondelete="CASCADE"), primary_key=True),
+    *columns_of(EXPECTED, {"first": "latency_ms", "second": "output_tps"}),
+)
+"""What was expected of a launch when it was chosen; quantiles as `[5%, 50%, 95%]`."""
 
 
 class OwnerRow(Base):

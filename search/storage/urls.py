@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
@@ -12,6 +13,11 @@ from search.errors import UsageError
 
 BUSY_TIMEOUT_S = 5
 """How long one SQLite statement waits for another process's write, silently."""
+
+CONNECT_TIMEOUT_S = 10
+STATEMENT_TIMEOUT_S = 60
+LOCK_TIMEOUT_S = 30
+"""Of one attempt on a PostgreSQL server; a transaction is repeated until `PATIENCE_S`."""
 
 PATIENCE_S = 90
 """How long one transaction is repeated while the database is locked or away, after saying so once."""
@@ -57,11 +63,33 @@ def _checked_file(url: URL) -> URL:
     return url
 
 
-def engine_options(url: URL) -> dict[str, object]:
-    """Keyword arguments for `sqlalchemy.create_engine` that both libraries use on `url`."""
-    if url.get_backend_name() == "sqlite":
+def engine_options(url: URL) -> dict[str, Any]:
+    """Keyword arguments for `sqlalchemy.create_engine` that both libraries use on `url`.
+
+    Every wait on a PostgreSQL server has a limit: for a connection, for a statement, for a lock, and
+    for a network that has gone silent.
+    """
+    if is_sqlite(url):
         return {"connect_args": {"timeout": BUSY_TIMEOUT_S}}
-    return {"pool_pre_ping": True}
+    given = url.query.get("options", ())
+    words = [given] if isinstance(given, str) else list(given)
+    limits = {"statement_timeout": STATEMENT_TIMEOUT_S, "lock_timeout": LOCK_TIMEOUT_S}
+    # The user's own words last: of two settings of one name, the later one holds.
+    words = [*(f"-c {name}={1000 * seconds}" for name, seconds in limits.items()), *words]
+    ours = {
+        "connect_timeout": CONNECT_TIMEOUT_S,
+        "keepalives_idle": 10,
+        "keepalives_interval": 5,
+        "keepalives_count": 4,
+        "tcp_user_timeout": 1000 * STATEMENT_TIMEOUT_S,
+    }
+    arguments = {name: value for name, value in ours.items() if name not in url.query}
+    return {"pool_pre_ping": True, "connect_args": {**arguments, "options": " ".join(words)}}
+
+
+def is_sqlite(url: URL) -> bool:
+    """Whether the database is a file."""
+    return url.get_backend_name() == "sqlite"
 
 
 def shown(url: URL) -> str:

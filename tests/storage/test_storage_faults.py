@@ -139,7 +139,7 @@ def test_commit_whose_answer_is_lost_is_not_made_twice(tmp_path, url, monkeypatc
 
 def test_locked_file_is_waited_for_by_both_libraries(tmp_path, url, monkeypatch):
     monkeypatch.setattr("search.storage.urls.BUSY_TIMEOUT_S", 0)
-    monkeypatch.setattr("search.storage.store.BUSY_TIMEOUT_S", 0)
+    monkeypatch.setattr("search.storage.opening.BUSY_TIMEOUT_S", 0)
     told = []
     with closing(sqlite3.connect(tmp_path / "trials.db", check_same_thread=False)) as other, quiet_optuna():
 
@@ -162,7 +162,7 @@ def test_locked_file_is_waited_for_by_both_libraries(tmp_path, url, monkeypatch)
 
 
 def test_lock_without_an_end_names_the_way_out(tmp_path, url, monkeypatch):
-    monkeypatch.setattr("search.storage.store.BUSY_TIMEOUT_S", 0)
+    monkeypatch.setattr("search.storage.opening.BUSY_TIMEOUT_S", 0)
     watch = Watch()
     with Store(tmp_path / "trials.db", patience=watch.patience(url)) as store:
         store.save_study(STUDY)
