@@ -202,6 +202,8 @@ class PhaseResult:
     Attributes:
         requests: Completed requests; all that were asked, or the phase has failed.
         requested: Requests that the phase was to measure; None where not recorded.
+        held_out: Whether the held-out prompts were sent. Values of unlike prompts are never compared. None in
+            rows from before, where the stage of the launch tells: confirmations sent them, nothing else did.
         output_tokens: Sum over completed requests, from the last record of each stream.
         duration_s: From the first request sent to the last token received, warm-up excluded.
         warmup_s: Time spent on warm-up before it.
@@ -267,6 +269,7 @@ class PhaseResult:
     gpus: int | None = None
     outputs: tuple[tuple[int, ...], ...] = field(default=(), compare=False, repr=False)
     requested: int | None = None
+    held_out: bool | None = None
 
     def __hash__(self) -> int:
         # Judging looks results up after every launch; hashing every prompt's time each time would be most of it.

@@ -168,6 +168,7 @@ class SimulatedSession(PlayedSession):
             warmup_s=min(2, phase.warmup_rounds) * warmup_s,
             notes=self._notes(expected),
             extrapolated=not self._physics.covers(config, phase.concurrency),
+            held_out=phase.held_out,
         )
 
     def _start_factor(self, concurrency: int) -> float:

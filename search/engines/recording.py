@@ -178,6 +178,7 @@ def result_of(row: Row, *, repeat: int, requests: int, computed: bool) -> PhaseR
         accept_length=row.accept_length,
         accept_histogram=row.accept_histogram,
         notes=notes,
+        held_out=False,
         **{name: int(value) if name == "gpus" else value for name, value in row.beside},  # type: ignore[arg-type]
     )
 

@@ -112,7 +112,7 @@ async def run_phase(
         prompts_sha256=prompts_sha256(measured[: len(prompts)]),
         notes=tuple(_notes(warm=warm, late=lateness.is_near_limit)),
     )
-    return replace(result, requested=phase.requests, notes=tuple(dict.fromkeys(result.notes)))
+    return replace(result, requested=phase.requests, held_out=phase.held_out, notes=tuple(dict.fromkeys(result.notes)))
 
 
 def _notes(*, warm: bool, late: bool) -> Iterator[Note]:

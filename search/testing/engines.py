@@ -180,6 +180,7 @@ class ScriptedSession(SelfClosing):
             ttft_ms=50.0,
             accept_length=self._script.speed.accept_at(phase.concurrency),
             notes=self._script.notes,
+            held_out=phase.held_out,
             prompt_ids=() if answers is None else tuple(f"p{number}" for number in range(phase.requests)),
             outputs=()
             if answers is None
