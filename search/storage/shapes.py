@@ -124,7 +124,7 @@ def _cell(hint: Any) -> Any:
     if get_origin(hint) is tuple:
         parts = get_args(hint)
         if len(parts) == 2 and parts[1] is Ellipsis:
-            return Annotated[tuple[_cell(parts[0]), ...], WrapValidator(_or_empty)]
+            return Annotated[tuple[_cell(parts[0]), ...], WrapValidator(_or_empty)]  # type: ignore[misc]
         return tuple[tuple(map(_cell, parts))]  # type: ignore[misc]
     if dataclasses.is_dataclass(hint):
         shape = _shape(hint)  # type: ignore[arg-type]
