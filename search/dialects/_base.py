@@ -140,6 +140,10 @@ class Dialect(ABC):
         """
 
     @abstractmethod
+    def forces_chains(self, deployment: Deployment) -> bool:
+        """Whether the target forces what no tree runs on: a page size, or one MTP layer for each step."""
+
+    @abstractmethod
     def on(self, deployment: Deployment) -> Bound:
         """This dialect on one deployment."""
 

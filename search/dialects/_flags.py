@@ -1,6 +1,6 @@
 """Every flag of each release's own parser, and its default.
 
-`flags.tsv` is what `ServerArgs.add_cli_args` of the eleven wheels adds to a parser, recorded once.
+`flags.tsv` is what `ServerArgs.add_cli_args` of each wheel adds to a parser (`verdicts/flags.py`).
 """
 
 from __future__ import annotations
@@ -22,10 +22,14 @@ class Flag:
     Attributes:
         bare: Whether it is a switch, without a value.
         default: What an absent flag means; None where the server decides.
+        choices: The only words it takes; empty for any.
+        number: `int` or `float` where its word is a number; empty for any word.
     """
 
     bare: bool
     default: str | int | float | bool | None
+    choices: tuple[str, ...] = ()
+    number: str = ""
 
     def is_default(self, value: object) -> bool:
         """Whether saying `value` is saying nothing."""
@@ -40,9 +44,11 @@ def flags_of(release: str) -> Mapping[str, Flag]:
     for line in text.splitlines():
         if line.startswith("#"):
             continue
-        name, words, first, last, default = line.split("\t")
+        name, words, first, last, default, takes = line.split("\t")
         if at_least(release, first) and at_least(last, release):
-            found[name] = Flag(words == "0", json.loads(default))
+            told = json.loads(takes)
+            choices = tuple(told) if isinstance(told, list) else ()
+            found[name] = Flag(words == "0", json.loads(default), choices, told if isinstance(told, str) else "")
     return found
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from search.config import SpecVersion
 from search.dialects._rule import Draft, Test
+from search.dialects._rules_models import without_own_layers
 from search.dialects._setting import Setting
 from search.dialects._targets import KIMI_K25, WITHOUT_MTP, takes
 from search.dialects._traits import Traits
@@ -58,7 +59,7 @@ def _targets(traits: Traits) -> Iterator[Draft]:
             "eagle3-kimi-k25",
             f"{KIMI_K25} has no set_eagle3_layers_to_capture in this release, so EAGLE3 cannot run on it.",
             lambda s: _is_kimi_k25(s) and _lacks_hook("EAGLE3")(s),
-            "SGLang 0.5.10.post1, or a patch with sglang#19689",
+            "SGLang 0.5.10, or a patch with sglang#19689",
             source_of="eagle3-target",
         )
     yield Draft(
@@ -83,10 +84,13 @@ def _targets(traits: Traits) -> Iterator[Draft]:
         "Without a draft EAGLE (NEXTN) drafts with the target's own layers, and this target has none. (Accepted by the "
         "arguments; the weights of the draft are then missing.)",
         lambda s: (
-            s.speculates
-            and s.algorithm == "EAGLE"
-            and not s.deployment.draft
-            and s.deployment.architecture in WITHOUT_MTP
+            without_own_layers(s)
+            or (
+                s.speculates
+                and s.algorithm == "EAGLE"
+                and not s.deployment.draft
+                and s.deployment.architecture in WITHOUT_MTP
+            )
         ),
         "a `draft`",
     )

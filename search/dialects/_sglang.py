@@ -14,8 +14,10 @@ from search.dialects import _adaptive, _fusion, _knobs, _readback, _targets
 from search.dialects._base import Dialect, LaunchArgs, Rule
 from search.dialects._checks import checks_of
 from search.dialects._flags import flags_of, nearest_flag
+from search.dialects._forced import forced_page
 from search.dialects._resolver import BUILT_IN, Resolver
 from search.dialects._rule import Check
+from search.dialects._rules_models import MULTI_LAYER
 from search.dialects._setting import arguments
 from search.dialects._traits import Traits
 from search.errors import UsageError
@@ -54,6 +56,12 @@ class SglangDialect(Dialect):
         """See `Dialect`."""
         known = "EAGLE" if algorithm == "NEXTN" else algorithm
         return known in self.traits.algorithms and _targets.takes(known, architecture, self.traits.release)
+
+    def forces_chains(self, deployment: Deployment) -> bool:
+        """See `Dialect`."""
+        page = forced_page(deployment.architecture, deployment.hardware.sm // 10, self.traits.release)
+        layered = not deployment.draft and deployment.architecture in MULTI_LAYER
+        return page is not None or layered
 
     def on(self, deployment: Deployment) -> Resolver:
         """See `Dialect`.

@@ -39,6 +39,7 @@ class Traits:
             rather than at all three flags.
         trtllm_mha_as_draft_pages: Whether it forces the page size as the draft's backend too.
         fusion_architectures: Targets with all-reduce fusion unasked, on SM90 and SM100.
+        fusion_architectures_on_sm100: The same, on SM100 alone.
         fusion_backends: Names the fusion backend takes; empty where there is only a plain flag.
         fusion_can_be_forced_off: Whether a flag turns off what comes unasked.
         fusion_needs_tp: Whether it comes unasked only for several GPUs.
@@ -53,6 +54,7 @@ class Traits:
         dflash_rewrites_draft_backend: Whether an unsupported draft backend of DFLASH is replaced.
         dflash_falls_back_to_fa4: Whether it is fa4 on SM100 in place of trtllm_mha.
         hybrid_radix_stops_overlap: Whether the radix cache of a hybrid target turns the overlap off.
+        hybrid_pages: Whether Kimi-Linear with a radix cache takes a page size above 1.
         sink_backends: Backends that a target with attention sinks takes.
         dflash_dp_attention: Whether DFLASH runs under dp attention, given `--enable-dp-lm-head`.
         checks_every_draft_window: Whether an empty draft window is refused for all, not for DFLASH alone.
@@ -86,6 +88,7 @@ class Traits:
     trtllm_mha_decode_majors: tuple[int, ...] = (9, 10, 12)
     trtllm_mha_by_pair: bool = False
     trtllm_mha_as_draft_pages: bool = False
+    fusion_architectures_on_sm100: frozenset[str] = frozenset()
     fusion_backends: tuple[str, ...] = ()
     fusion_can_be_forced_off: bool = True
     fusion_needs_tp: bool = True
@@ -100,6 +103,7 @@ class Traits:
     dflash_rewrites_draft_backend: bool = False
     dflash_falls_back_to_fa4: bool = False
     hybrid_radix_stops_overlap: bool = False
+    hybrid_pages: bool = True
     sink_backends: tuple[str, ...] = ("triton", "trtllm_mha", "fa3", "fa4", "ascend")
     dflash_dp_attention: bool = False
     checks_every_draft_window: bool = False

@@ -8,7 +8,7 @@ from search.config import SpecConfig
 from search.deployment import Deployment, Hardware, Patch
 from search.dialects import for_release, known_releases, known_rule_ids
 
-WITH_V1 = ("0.5.9", "0.5.10.post1", "0.5.11", "0.5.12.post1")
+WITH_V1 = ("0.5.9", "0.5.10", "0.5.10.post1", "0.5.11", "0.5.12", "0.5.12.post1")
 SM120 = Hardware("NVIDIA RTX PRO 6000 Blackwell Server Edition", 120, 95.0, "pcie")
 H200 = Hardware("NVIDIA H200", 90, 139.0, "nvlink")
 B200 = Hardware("NVIDIA B200", 100, 178.0, "nvlink")

@@ -54,7 +54,7 @@ def test_v1_is_legal_with_its_share_of_tokens_and_its_command_line(sweet_spot):
     assert legality.verify_tokens == 7
     (share,) = [item for item in legality.shares if item.config_id == "v1-k4-s3-d16"]
     assert (share.tokens, share.ratio) == (16, 0.4375)
-    assert legality.releases == ("0.5.9", "0.5.10.post1", "0.5.11", "0.5.12.post1")
+    assert legality.releases == ("0.5.9", "0.5.10", "0.5.10.post1", "0.5.11", "0.5.12", "0.5.12.post1")
     words = " ".join(legality.command)
     assert "SGLANG_ENABLE_SPEC_V2=0" in words
     assert "--speculative-num-steps 2 --speculative-eagle-topk 2 --speculative-num-draft-tokens 7" in words
