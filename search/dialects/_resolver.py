@@ -32,7 +32,6 @@ from search.dialects._setting import (
     pipelined,
     text,
 )
-from search.dialects._targets import STATEFUL_ARCHITECTURES
 from search.dialects._traits import Traits
 from search.errors import UnsupportedKnob
 
@@ -212,7 +211,7 @@ class Resolver:
     def _overlap(self, worker: SpecVersion, extra: dict[str, KnobValue], args: Arguments) -> bool:
         asked = _knobs.resolve_overlap(extra.get("overlap", "on"), self.traits)
         stops = self.traits.hybrid_radix_stops_overlap and worker is SpecVersion.OFF
-        hybrid = stops and hybrid_radix(self.deployment.architecture, args, among=STATEFUL_ARCHITECTURES)
+        hybrid = stops and hybrid_radix(self.deployment.architecture, args, self.traits)
         return asked and worker is not SpecVersion.V1 and not pipelined(args) and not hybrid
 
     def _mode(self, extra: dict[str, KnobValue], args: Arguments, *, split: bool) -> str | None:

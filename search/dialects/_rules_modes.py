@@ -169,7 +169,7 @@ def _rest() -> Iterator[Draft]:
         "hybrid-radix",
         "Speculative decoding for this hybrid target is not compatible with radix cache when using "
         "--mamba-scheduler-strategy no_buffer.",
-        lambda s: s.speculates and hybrid_radix(s.deployment.architecture, s.args),
+        lambda s: s.speculates and hybrid_radix(s.deployment.architecture, s.args, s.traits),
     )
     yield Draft(
         "hybrid-page",

@@ -42,18 +42,19 @@ MHA_ARCHITECTURES: Final = frozenset(
 SINK_ARCHITECTURES: Final = frozenset({"GptOssForCausalLM"})
 """Attention sinks: trtllm_mha on SM100, fa3 on SM90, triton elsewhere (0.5.9 `srt/server_args.py:1333`)."""
 
-HYBRID_ARCHITECTURES: Final = frozenset({"Qwen3NextForCausalLM"})
-"""Targets with a state-space part, whose radix cache stands in the way of speculation until 0.5.13."""
-
-STATEFUL_ARCHITECTURES: Final = HYBRID_ARCHITECTURES | {
-    "FalconH1ForCausalLM",
-    "GraniteMoeHybridForCausalLM",
-    "Lfm2ForCausalLM",
-    "NemotronHForCausalLM",
-    "Qwen3_5ForConditionalGeneration",
-    "Qwen3_5MoeForConditionalGeneration",
-}
-"""Those whose radix cache stops the overlap without speculation."""
+HYBRID_ARCHITECTURES: Final = frozenset(
+    {
+        "FalconH1ForCausalLM",
+        "GraniteMoeHybridForCausalLM",
+        "Lfm2ForCausalLM",
+        "NemotronHForCausalLM",
+        "Qwen3NextForCausalLM",
+        "Qwen3_5ForConditionalGeneration",
+        "Qwen3_5MoeForConditionalGeneration",
+    }
+)
+"""Targets with a recurrent part, whose radix cache stands in the way of speculation, or of the overlap without it,
+until 0.5.13."""
 
 DETERMINISTIC_DEEPSEEK: Final = frozenset(
     {

@@ -55,6 +55,7 @@ class Traits:
         dflash_falls_back_to_fa4: Whether it is fa4 on SM100 in place of trtllm_mha.
         hybrid_radix_stops_overlap: Whether the radix cache of a hybrid target turns the overlap off.
         hybrid_pages: Whether Kimi-Linear with a radix cache takes a page size above 1.
+        more_hybrids: Targets that it treats as hybrid ones beyond those of every release.
         sink_backends: Backends that a target with attention sinks takes.
         dflash_dp_attention: Whether DFLASH runs under dp attention, given `--enable-dp-lm-head`.
         checks_every_draft_window: Whether an empty draft window is refused for all, not for DFLASH alone.
@@ -104,6 +105,7 @@ class Traits:
     dflash_falls_back_to_fa4: bool = False
     hybrid_radix_stops_overlap: bool = False
     hybrid_pages: bool = True
+    more_hybrids: frozenset[str] = frozenset()
     sink_backends: tuple[str, ...] = ("triton", "trtllm_mha", "fa3", "fa4", "ascend")
     dflash_dp_attention: bool = False
     checks_every_draft_window: bool = False

@@ -23,6 +23,7 @@ _0_5_13 = Traits(
     fusion_architectures=history.FUSED_13,
     fa4_page="prefill-sm100",
     hybrid_radix_stops_overlap=True,
+    more_hybrids=frozenset({"BailingMoeV2_5ForCausalLM"}),  # srt/server_args.py:2464
     checks_every_draft_window=True,
     tree_on_v2=True,  # sglang#26997, sglang#26972
     synchronous_v2=True,
