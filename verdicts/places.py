@@ -24,6 +24,8 @@ EVERYWHERE: Final = (
         "srt/layers/attention/attention_registry.py",
         "trtllm_mla backend can only be used with MLA models.",
     ),
+    ("weight-cache", "srt/server_args.py", 'weight_cache_mode != "off" and self.speculative_algorithm is not None'),
+    ("weight-cache", "srt/arg_groups/model_path_hook.py", 'weight_cache_mode != "off" and cfg.speculative_algorithm'),
     ("hybrid-page", "srt/server_args.py", "no_buffer only supports page_size=1."),
     ("hybrid-page", "srt/arg_groups/mamba_hook.py", "no_buffer only supports page_size=1."),
 )

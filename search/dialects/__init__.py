@@ -2,6 +2,7 @@
 
 from search.dialects._base import Bound, Dialect, LaunchArgs, MetaFields, Phrase, Rule
 from search.dialects._classes import draft_algorithm, is_registered, loads, own_draft_class, releases_with
+from search.dialects._flags import flag_names
 from search.dialects._releases import NewerRelease, for_release, is_newer, known_releases, known_rule_ids
 from search.dialects._rules_models import MULTI_LAYER as ONE_LAYER_A_STEP
 from search.dialects._setting import Backends, Resolved
@@ -20,6 +21,7 @@ __all__ = [
     "Resolved",
     "Rule",
     "draft_algorithm",
+    "flag_names",
     "for_release",
     "is_newer",
     "is_registered",

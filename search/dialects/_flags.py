@@ -6,13 +6,16 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from importlib import resources
 
+from search.dialects._base import Dialect
 from search.dialects._order import at_least
+from search.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +55,53 @@ def flags_of(release: str) -> Mapping[str, Flag]:
     return found
 
 
+def flag_names(dialect: Dialect) -> dict[str, bool]:
+    """All flags of a dialect's newest release without their dashes, and whether each is a switch."""
+    return {name: flag.bare for name, flag in flags_of(dialect.releases[-1]).items()}
+
+
 def nearest_flag(name: str, release: str) -> str:
     """A hint: the flag that was probably meant."""
     near = get_close_matches(name, flags_of(release), n=1, cutoff=0.6)
     return f" Did you mean `{near[0]}`?" if near else ""
+
+
+def check_values(args: Mapping[str, object], release: str, *, patched: bool) -> None:
+    """Hold a study's own flags to what the release's parser takes.
+
+    Args:
+        args: Flag without dashes to value.
+        release: SGLang's.
+        patched: Whether the SGLang that is launched is patched: it may take more words.
+
+    Raises:
+        UsageError: A word that is none of the choices, not a number where one is taken, or out of its range.
+    """
+    known = flags_of(release)
+    for name, value in args.items():
+        flag = known.get(name)
+        if flag is None or value is True:
+            continue
+        for word in value if isinstance(value, tuple) else (value,):
+            if flag.choices and str(word) not in flag.choices and not patched:
+                raise UsageError(
+                    f"`server_args` holds `{name}: {word}`, but SGLang {release} takes one of {', '.join(flag.choices)}. "
+                    "Choose one of them."
+                )
+            if flag.number and not _is_number(word, flag.number):
+                kind = "a whole number" if flag.number == "int" else "a number"
+                raise UsageError(f"`server_args` holds `{name}: {word}`, but it takes {kind}. Correct it.")
+        if name == "mem-fraction-static" and not 0 < float(str(value)) < 1:
+            raise UsageError(
+                f"`mem-fraction-static` is a share of the memory between 0 and 1, but got {value}. Write 0.88, say."
+            )
+
+
+def _is_number(word: object, kind: str) -> bool:
+    try:
+        return math.isfinite(float(str(word))) and (kind == "float" or int(str(word)) == float(str(word)))
+    except (ValueError, OverflowError):
+        return False
 
 
 def _told(value: object) -> str:

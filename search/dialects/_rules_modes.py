@@ -172,6 +172,11 @@ def _rest() -> Iterator[Draft]:
         lambda s: s.speculates and hybrid_radix(s.deployment.architecture, s.args, s.traits),
     )
     yield Draft(
+        "weight-cache",
+        "The weight cache (`weight-cache-mode`) is not supported with speculative decoding.",
+        lambda s: s.speculates and s.args.get("weight-cache-mode", "off") != "off",
+    )
+    yield Draft(
         "hybrid-page",
         "no_buffer only supports page_size=1. (The target keeps a recurrent state, and its radix cache no second buffer.)",
         lambda s: (

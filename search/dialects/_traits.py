@@ -65,6 +65,7 @@ class Traits:
         adaptive: Format of the adaptive-steps file; None without the feature.
         adaptive_on_v2: Whether adaptive steps run on the v2 worker.
         adaptive_zero_steps: Whether a candidate of 0 (no drafting) is allowed.
+        adaptive_adds_start: Whether a start outside the candidates becomes one of them.
         ngram_depth_flag: Flag for the depth of the NGRAM trie.
         gone_flags: Flags the parser lacks -> what to write instead.
     """
@@ -115,5 +116,6 @@ class Traits:
     adaptive: AdaptiveFormat | None = None
     adaptive_on_v2: bool = True
     adaptive_zero_steps: bool = False
+    adaptive_adds_start: bool = False
     ngram_depth_flag: str = "speculative-ngram-max-trie-depth"
     gone_flags: Mapping[str, str] = field(default_factory=dict)

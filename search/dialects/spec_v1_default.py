@@ -46,6 +46,11 @@ class SpecV1Default(SglangDialect):
         proposed_drafts="spec_draft_token_num",
     )
 
+    @property
+    def v1_by_default(self) -> bool:
+        """See `Dialect` (0.5.9 `srt/environ.py:414`)."""
+        return True
+
     def worker_args(self, version: SpecVersion, *, overlap: bool) -> LaunchArgs:  # noqa: ARG002 - v1 has none, v2 always
         """See `SglangDialect`. --disable-overlap-schedule is overwritten both ways (0.5.9 `srt/server_args.py:2368`)."""
         value = {SpecVersion.OFF: None, SpecVersion.V1: "0", SpecVersion.V2: "1"}[version]

@@ -71,6 +71,7 @@ _0_5_12 = replace(
     draft_backends=history.DRAFTS_12,
     fusion_architectures=history.FUSED_12,
     adaptive_on_v2=True,
+    adaptive_adds_start=True,  # srt/speculative/adaptive_spec_params.py:95
     deterministic_first=True,
     fusion_off_when_deterministic=True,
 )

@@ -41,6 +41,8 @@ BLOCKS = {"dflash_qwen3": 16, "dflash_small_block": 8}
 TREE_FLAGS = ("speculative-num-steps", "speculative-eagle-topk", "speculative-num-draft-tokens")
 FLAT = ("0.5.11", "0.5.12", "0.5.12.post1")
 """Releases with the flat adaptive-steps file."""
+SNAPS = ("0.5.11",)
+"""Releases whose worker, not its arguments, moves the start to the nearest candidate."""
 ENVIRONMENT_CHOOSES = ("0.5.9", "0.5.10", "0.5.10.post1")
 """Releases whose worker the environment chooses."""
 SYNCHRONOUS_NGRAM = ("0.5.13", "0.5.13.post1")
@@ -307,7 +309,7 @@ def _differences(
         expected["speculative_eagle_topk"] = config.topk
         if "pp_size" in told and told["pp_size"] > 1:
             del expected["disable_overlap_schedule"]
-    if ours.adaptive != "off" and release in FLAT:
+    if ours.adaptive != "off" and release in SNAPS:
         # The worker, not the arguments, moves the start to the nearest candidate.
         del expected["speculative_num_steps"], expected["speculative_num_draft_tokens"]
     if ours.backends.attention is None:

@@ -67,7 +67,7 @@ def test_v2_is_locked_with_the_servers_words_and_where_it_is_legal(sweet_spot):
     assert refusal.words == "Spec v2 currently only supports topk = 1 for speculative decoding."
     assert refusal.source.startswith("sglang 0.5.9 srt/server_args.py:")
     assert legality.locked
-    assert legality.releases[0] == "0.5.13.post1"
+    assert legality.releases[0] == "0.5.13"
 
 
 def test_a_patch_of_the_study_lifts_the_rule_and_is_named():
