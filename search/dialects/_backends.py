@@ -9,6 +9,7 @@ from search.dialects._forced import default_backend, forced_page
 from search.dialects._setting import Arguments, Backends, text
 from search.dialects._targets import (
     DETERMINISTIC_DEEPSEEK,
+    DSA_ARCHITECTURES,
     MHA_ARCHITECTURES,
     MLA_ARCHITECTURES,
     SINK_ARCHITECTURES,
@@ -96,8 +97,10 @@ def _default_backend(
 
     A target's own choice stands only where nothing is `named` for prefill or decode.
     """
-    recorded = default_backend(architecture, major, traits.release, speculates=speculates, topk=topk, page=page)
-    if architecture in MLA_ARCHITECTURES:
+    forced = traits.forced_chain_is_topk_1 and algorithm == "DFLASH"
+    sent = 1 if forced and topk is None else topk
+    recorded = default_backend(architecture, major, traits.release, speculates=speculates, topk=sent, page=page)
+    if architecture in MLA_ARCHITECTURES or (named and architecture in DSA_ARCHITECTURES):
         if recorded is not None and not named:
             return recorded
         return {9: "fa3", 10: "flashinfer"}.get(major, "triton")
@@ -108,7 +111,6 @@ def _default_backend(
     chain = topk is None or (topk == 1 and page in (None, 1))
     if major == 9 and chain:
         return "fa3"
-    forced = traits.forced_chain_is_topk_1 and algorithm == "DFLASH"
     if major == 10 and chain and (not speculates or topk is not None or forced):
         return "trtllm_mha"
     return "flashinfer"

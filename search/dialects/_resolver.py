@@ -32,6 +32,7 @@ from search.dialects._setting import (
     pipelined,
     text,
 )
+from search.dialects._targets import UNBUFFERED_ARCHITECTURES
 from search.dialects._traits import Traits
 from search.errors import UnsupportedKnob
 
@@ -210,9 +211,11 @@ class Resolver:
 
     def _overlap(self, worker: SpecVersion, extra: dict[str, KnobValue], args: Arguments) -> bool:
         asked = _knobs.resolve_overlap(extra.get("overlap", "on"), self.traits)
-        stops = self.traits.hybrid_radix_stops_overlap and worker is SpecVersion.OFF
-        hybrid = stops and hybrid_radix(self.deployment.architecture, args, self.traits)
-        return asked and worker is not SpecVersion.V1 and not pipelined(args) and not hybrid
+        stops = self.traits.hybrid_radix_stops_overlap
+        hybrid = stops and worker is SpecVersion.OFF and hybrid_radix(self.deployment.architecture, args, self.traits)
+        cached = not stops and "disable-radix-cache" not in args
+        bufferless = cached and self.traits.tree_on_v2 and self.deployment.architecture in UNBUFFERED_ARCHITECTURES
+        return asked and worker is not SpecVersion.V1 and not pipelined(args) and not hybrid and not bufferless
 
     def _mode(self, extra: dict[str, KnobValue], args: Arguments, *, split: bool) -> str | None:
         """It only chooses between two backends (`srt/layers/attention/hybrid_attn_backend.py:45`)."""

@@ -42,6 +42,12 @@ MHA_ARCHITECTURES: Final = frozenset(
 SINK_ARCHITECTURES: Final = frozenset({"GptOssForCausalLM"})
 """Attention sinks: trtllm_mha on SM100, fa3 on SM90, triton elsewhere (0.5.9 `srt/server_args.py:1333`)."""
 
+DSA_ARCHITECTURES: Final = frozenset({"DeepseekV32ForCausalLM", "GlmMoeDsaForCausalLM"})
+"""Latent attention with an indexer; dsa is their backend only where none is named, for prefill or decode either."""
+
+UNBUFFERED_ARCHITECTURES: Final = frozenset({"Lfm2ForCausalLM"})
+"""Hybrid targets without a second buffer in any release: a radix cache stops the overlap from 0.5.14 too."""
+
 HYBRID_ARCHITECTURES: Final = frozenset(
     {
         "FalconH1ForCausalLM",

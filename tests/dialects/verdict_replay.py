@@ -85,6 +85,8 @@ LATER = {
     "dflash-target": "Raised after the weights are loaded.",
     "eagle-draft-missing": "The draft's weights are looked for in the target's and are not there.",
     "target-class": "Raised when the model's class is looked for, after the arguments.",
+    "mtp-depth": "The draft worker looks for layers that the checkpoint does not have.",
+    "mtp-chain": "An assertion when the draft worker is built.",
     "architecture-backend": "Some releases look at the common backend alone, not at one named for both phases.",
     "tree-bound": "`torch.topk` fails in graph capture, or at the first decode.",
 }
