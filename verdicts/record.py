@@ -93,7 +93,7 @@ _TELLS: Final = re.compile(
 def main() -> None:
     """Record all cases, or with `--gpu` the cases of one GPU kind, for the main process."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--release", required=True, choices=spelling.RELEASES)
+    parser.add_argument("--release", required=True)
     parser.add_argument("--tree", type=Path, required=True, help="folder that holds `sglang/` and its dist-info")
     parser.add_argument("--out", type=Path, help="verdict file; default: <release>.jsonl.gz beside this script")
     parser.add_argument("--architectures", action="store_true", help="the cases of many architectures instead")
@@ -168,7 +168,7 @@ class Release:
         """
         self.name, self.tree = name, tree
         # CUDA 12.9 wheels end at 0.5.10.
-        old = spelling.RELEASES.index(name) < spelling.RELEASES.index("0.5.11")
+        old = spelling.place(name) < spelling.place("0.5.11")
         machine.pretend(gpu, cuda="12.9" if old else "13.0", folder=folder)
         self._stand_ins = machine.install_stand_ins()
         sys.path.insert(0, str(tree))

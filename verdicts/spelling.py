@@ -105,7 +105,7 @@ def spell(knobs: Mapping[str, Any], release: str) -> Spelled:
         Inexpressible: A worker or transport that this release cannot be asked for.
         KeyError: No such knob.
     """
-    since = RELEASES.index(release)
+    since = place(release)
     argv: list[str] = []
     env: dict[str, str] = {}
     for name, value in knobs.items():
@@ -118,6 +118,11 @@ def spell(knobs: Mapping[str, Any], release: str) -> Spelled:
             argv += more
             env.update(variables)
     return argv, env
+
+
+def place(release: str) -> int:
+    """Where a release stands; one that is not in the list is newer than all."""
+    return RELEASES.index(release) if release in RELEASES else len(RELEASES)
 
 
 def _from(release: str) -> int:
