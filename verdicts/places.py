@@ -26,6 +26,10 @@ EVERYWHERE: Final = (
     ),
     ("weight-cache", "srt/server_args.py", 'weight_cache_mode != "off" and self.speculative_algorithm is not None'),
     ("weight-cache", "srt/arg_groups/model_path_hook.py", 'weight_cache_mode != "off" and cfg.speculative_algorithm'),
+    ("ngram-depth", "srt/speculative/cpp_ngram/ngram.cpp", "branch_length must be greater than 1"),
+    ("ngram-depth", "jit_kernel/csrc/ngram_corpus/ngram.cpp", "max_trie_depth must be greater than 1"),
+    ("ngram-depth", "kernels/jit/csrc/ngram_corpus/ngram.cpp", "max_trie_depth must be greater than 1"),
+    ("ngram-window", "srt/speculative/cpp_ngram/ngram.cpp", "max_match_window_size must be less than branch_length"),
     ("hybrid-page", "srt/server_args.py", "no_buffer only supports page_size=1."),
     ("hybrid-page", "srt/arg_groups/mamba_hook.py", "no_buffer only supports page_size=1."),
 )

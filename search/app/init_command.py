@@ -110,6 +110,10 @@ def _config(said: LaunchCommand, deployment: Deployment, dialect: Dialect) -> tu
         fusion = "auto" if dialect.fuses_unasked(deployment) else "off"
         if fusion == "auto":
             remarks.append("all-reduce fusion comes by itself here")
+    if not deployment.architecture:
+        remarks.append(
+            f"no config.json of {said.model} is on this disk: what its architecture forces or lacks is not known"
+        )
     extra: tuple[tuple[str, Any], ...] = ()
     if not said.algorithm:
         return SpecConfig(SpecVersion.OFF, allreduce_fusion=fusion), tuple(remarks)

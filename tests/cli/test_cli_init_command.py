@@ -140,3 +140,30 @@ def test_numbers_that_a_command_leaves_out_are_those_that_the_release_resolves(h
     assert [
         words for words in refused if "would refuse this command" not in words and "needs a draft" not in words
     ] == []
+
+
+def test_whatif_answers_about_a_pasted_command():
+    command = COMMANDS[3][1]
+    done = CliRunner().invoke(
+        app, ["whatif", "--command", command, "--gpus", "8x H200", "--release", "0.5.11", "--json"]
+    )
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    (variant,) = told["variants"]
+    assert variant["config_id"] == "v2-k1-s3-d4" and variant["legality"]["legal"]
+    assert any("what its architecture forces or lacks is not known" in line for line in told["command"])
+    both = CliRunner().invoke(app, ["whatif", "off", "--command", command])
+    assert both.exit_code == 2 and "leave out CONFIG" in both.stderr
+
+
+def test_whatif_of_a_dflash_command_asks_every_release_without_dying_of_one():
+    words = ["whatif", "--command", COMMANDS[9][1], "--gpus", "1x H200", "--release", "0.5.16", "--json"]
+    (variant,) = json.loads(CliRunner().invoke(app, words).stdout)["variants"]
+    assert variant["legality"]["releases"][0] == "0.5.13" or "0.5.9" not in variant["legality"]["releases"]
+
+
+def test_releases_that_lack_a_flag_of_the_command_are_not_said_to_run_it():
+    command = f"python -m sglang.launch_server --model m/a --cuda-graph-max-bs 32 {EAGLE}"
+    words = ["whatif", "--command", command, "--gpus", "1x H200", "--release", "0.5.16", "--json"]
+    (variant,) = json.loads(CliRunner().invoke(app, words).stdout)["variants"]
+    assert variant["legality"]["releases"][-1] == "0.5.19"

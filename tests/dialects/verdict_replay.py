@@ -85,6 +85,8 @@ LATER = {
     "dflash-target": "Raised after the weights are loaded.",
     "eagle-draft-missing": "The draft's weights are looked for in the target's and are not there.",
     "target-class": "Raised when the model's class is looked for, after the arguments.",
+    "ngram-depth": "Thrown when the draft worker is built.",
+    "ngram-window": "Thrown when the draft worker is built.",
     "mtp-depth": "The draft worker looks for layers that the checkpoint does not have.",
     "mtp-chain": "An assertion when the draft worker is built.",
     "architecture-backend": "Some releases look at the common backend alone, not at one named for both phases.",
