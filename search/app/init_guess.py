@@ -147,7 +147,7 @@ def _without_draft(target: Checkpoint | None, release: str) -> Guess:
             "EAGLE",
             f"the checkpoint has {layers} MTP layer{'s' if layers > 1 else ''} of its own, and no draft is named",
         )
-    if layers is None and architecture in BUILT_IN_MTP:
+    if layers is None and own and architecture in BUILT_IN_MTP:
         return Guess("EAGLE", f"{architecture} drafts with layers of its own, and no draft is named")
     if layers:
         return Guess("NGRAM", f"no draft is named, and SGLang {release} does not read the MTP layers of {architecture}")
