@@ -65,6 +65,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.dry_run:
         run.tell_plan()
         return 0
+    # Servers have sessions of their own and outlive a driver that ends without a word: let it unwind instead.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with tempfile.TemporaryDirectory() as folder:
         if args.fake:
             install_fake_sglang(Path(folder), release=args.release)
