@@ -6,6 +6,7 @@ import pytest
 
 from search.config import SpecConfig, SpecVersion
 from search.deployment import Deployment, Hardware
+from search.server.command import ServerCommand
 from search.server.shape_support import (
     TOKEN_VARIABLE,
     known_releases,
@@ -102,6 +103,4 @@ def test_environment_made_twice_is_the_same():
 
 
 def test_token_is_masked_in_a_launch_script():
-    from search.server.masking import mask_pair
-
-    assert "0123" not in mask_pair(TOKEN_VARIABLE, "0123" * 8)
+    assert "0123" not in ServerCommand(("true",), {TOKEN_VARIABLE: "0123" * 8}).script()
