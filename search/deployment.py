@@ -38,6 +38,49 @@ class Patch:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckpointFacts:
+    """What a checkpoint is, read from its `config.json`, weight index and tokenizer; never from a name.
+
+    Attributes:
+        architecture: `architectures[0]`; empty where the file names none.
+        mtp_layers: Layers of its own that draft (multi-token prediction); None where nothing tells.
+        mla: Whether attention keeps latent vectors (MLA).
+        sparse: Whether an indexer picks the tokens that are attended to (DSA).
+        hybrid: Whether some layers keep a recurrent state (mamba, linear attention, convolutions).
+        hidden: Width; 0 where not told, like all sizes here.
+        heads: Attention heads.
+        kv_heads: Key-value heads.
+        vocabulary: Tokens.
+        draft_vocabulary: Tokens that a draft proposes, where it has fewer.
+        experts: Routed experts.
+        expert_width: Intermediate size of one expert.
+        ffn_width: Intermediate size of a dense layer.
+        fp8_block: Rows and columns that share one FP8 scale.
+        block_size: Tokens that a DFLASH draft proposes in one pass, root included.
+        zeros: Sizes that the file sets to zero where none can be.
+        tokenizer: Whether a tokenizer lies beside it.
+    """
+
+    architecture: str = ""
+    mtp_layers: int | None = None
+    mla: bool = False
+    sparse: bool = False
+    hybrid: bool = False
+    hidden: int = 0
+    heads: int = 0
+    kv_heads: int = 0
+    vocabulary: int = 0
+    draft_vocabulary: int = 0
+    experts: int = 0
+    expert_width: int = 0
+    ffn_width: int = 0
+    fp8_block: tuple[int, int] | None = None
+    block_size: int = 0
+    zeros: tuple[str, ...] = ()
+    tokenizer: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Deployment:
     """What every launch of a study shares.
 
@@ -57,6 +100,8 @@ class Deployment:
             speculates (all releases 0.5.9 to 0.5.23).
         boot_ceiling_s: Longest allowed time from start to the first own token.
         stall_s: Longest allowed time without any sign of progress while starting.
+        target_facts: Of the target's checkpoint; None where it was not there to look at.
+        draft_facts: Of the draft's.
     """
 
     model: str
@@ -75,6 +120,8 @@ class Deployment:
     max_running_requests: int = 256
     boot_ceiling_s: float = 3600.0
     stall_s: float = 600.0
+    target_facts: CheckpointFacts | None = None
+    draft_facts: CheckpointFacts | None = None
 
     @property
     def lifted_rules(self) -> frozenset[str]:

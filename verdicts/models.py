@@ -166,8 +166,29 @@ DRAFTS: Final[dict[str, Config]] = {
 """Draft name in a case -> its config."""
 
 
+SHAPES: Final[dict[str, dict[str, Any]]] = {
+    entry["name"]: entry
+    for entry in map(json.loads, Path(__file__).with_name("architectures.jsonl").read_text("utf-8").splitlines())
+}
+"""Targets of many architectures: name -> `like` (the checkpoint whose sizes these are), `tp`, `mtp` (layers of its
+own) and `config`."""
+
+_CODE: Final = """from transformers import PretrainedConfig
+
+
+class {name}(PretrainedConfig):
+    model_type = "{model_type}"
+"""
+"""In place of the configuration class in the repository of a target with `auto_map`: it only keeps what it is given."""
+
+
 def write(folder: Path) -> None:
-    """Write every model and draft to `folder/<name>/config.json`."""
-    for name, config in {**TARGETS, **DRAFTS}.items():
+    """Write every model and draft to `folder/<name>/config.json`, with the code that its `auto_map` names."""
+    shapes = {name: shape["config"] for name, shape in SHAPES.items()}
+    for name, config in {**TARGETS, **DRAFTS, **shapes}.items():
         (folder / name).mkdir(parents=True, exist_ok=True)
         (folder / name / "config.json").write_text(json.dumps(config, indent=1))
+        if "auto_map" in config:
+            module, _, cls = config["auto_map"]["AutoConfig"].partition(".")
+            text = _CODE.format(name=cls, model_type=config["model_type"])
+            (folder / name / f"{module}.py").write_text(text)

@@ -27,6 +27,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+import architectures
 import cases as case_sets
 import machine
 import models
@@ -92,19 +93,24 @@ _TELLS: Final = re.compile(
 def main() -> None:
     """Record all cases, or with `--gpu` the cases of one GPU kind, for the main process."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--release", required=True, choices=spelling.RELEASES)
+    parser.add_argument("--release", required=True)
     parser.add_argument("--tree", type=Path, required=True, help="folder that holds `sglang/` and its dist-info")
     parser.add_argument("--out", type=Path, help="verdict file; default: <release>.jsonl.gz beside this script")
-    parser.add_argument("--seed", type=int, default=case_sets.SEED)
-    parser.add_argument("--count", type=int, default=case_sets.COUNT, help="generated cases")
+    parser.add_argument("--architectures", action="store_true", help="the cases of many architectures instead")
+    parser.add_argument("--seed", type=int)
+    parser.add_argument("--count", type=int, help="generated cases")
     parser.add_argument("--only-generated", action="store_true")
     parser.add_argument("--gpu", choices=machine.GPUS, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     asked.tree = asked.tree.resolve()
+    cases = architectures if asked.architectures else case_sets
+    asked.seed = cases.SEED if asked.seed is None else asked.seed
+    asked.count = cases.COUNT if asked.count is None else asked.count
     if asked.gpu:
         _record_gpu(asked)
         return
-    out: Path = (asked.out or Path(__file__).parent / f"{asked.release}.jsonl.gz").resolve()
+    folder = Path(__file__).parent / ("architectures" if asked.architectures else "")
+    out: Path = (asked.out or folder / f"{asked.release}.jsonl.gz").resolve()
     lines: list[dict[str, Any]] = []
     headers: list[dict[str, Any]] = []
     for gpu in machine.GPUS:
@@ -125,6 +131,9 @@ def main() -> None:
 
 
 def _cases(asked: argparse.Namespace) -> list[case_sets.Case]:
+    if asked.architectures:
+        chosen = [] if asked.only_generated else list(architectures.all_cases())
+        return [*chosen, *architectures.generated(asked.seed, asked.count)]
     chosen = [] if asked.only_generated else case_sets.chosen()
     return [*chosen, *case_sets.generated(asked.seed, asked.count)]
 
@@ -140,7 +149,7 @@ def _record_gpu(asked: argparse.Namespace) -> None:
         os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", OMP_NUM_THREADS="1", PYTHONWARNINGS="ignore")
         os.environ.pop("SGLANG_ENABLE_SPEC_V2", None)
         release = Release(asked.release, asked.tree, machine.GPUS[asked.gpu], Path(scratch))
-        release.warm_up()
+        release.warm_up(models.SHAPES if asked.architectures else models.TARGETS)
         out.write(json.dumps(release.header(asked.seed)) + "\n")
         for case in _cases(asked):
             if case.gpu == asked.gpu and (verdict := release.verdict(case)) is not None:
@@ -159,7 +168,7 @@ class Release:
         """
         self.name, self.tree = name, tree
         # CUDA 12.9 wheels end at 0.5.10.
-        old = spelling.RELEASES.index(name) < spelling.RELEASES.index("0.5.11")
+        old = spelling.place(name) < spelling.place("0.5.11")
         machine.pretend(gpu, cuda="12.9" if old else "13.0", folder=folder)
         self._stand_ins = machine.install_stand_ins()
         sys.path.insert(0, str(tree))
@@ -192,15 +201,16 @@ class Release:
             "stand_ins": sorted(self._stand_ins.used),
         }
 
-    def warm_up(self) -> None:
+    def warm_up(self, targets: Iterable[str]) -> None:
         """Resolve ordinary arguments here, so that what they import is not imported again in every child."""
         before = dict(os.environ)
         for more in (
             [],
             ["--speculative-algorithm", "EAGLE3", "--speculative-draft-model-path", "models/eagle3_llama"],
         ):
-            for model in models.TARGETS:
-                self._resolve(["--model-path", f"models/{model}", *more], {}, 8)
+            for model in targets:
+                trusted = ["--trust-remote-code", *more]
+                self._resolve(["--model-path", f"models/{model}", *trusted], {}, 8)
         os.environ.clear()
         os.environ.update(before)
         gc.freeze()  # children then copy fewer pages

@@ -10,15 +10,23 @@ from typing import Any, Final
 
 RELEASES: Final = (
     "0.5.9",
+    "0.5.10",
     "0.5.10.post1",
     "0.5.11",
+    "0.5.12",
     "0.5.12.post1",
+    "0.5.13",
     "0.5.13.post1",
     "0.5.14",
+    "0.5.15",
     "0.5.15.post1",
     "0.5.16",
+    "0.5.17",
     "0.5.18",
+    "0.5.19",
     "0.5.20",
+    "0.5.21",
+    "0.5.22",
     "0.5.23",
 )
 """Oldest first; a release's place in it is what the exceptions below compare."""
@@ -97,7 +105,7 @@ def spell(knobs: Mapping[str, Any], release: str) -> Spelled:
         Inexpressible: A worker or transport that this release cannot be asked for.
         KeyError: No such knob.
     """
-    since = RELEASES.index(release)
+    since = place(release)
     argv: list[str] = []
     env: dict[str, str] = {}
     for name, value in knobs.items():
@@ -112,6 +120,11 @@ def spell(knobs: Mapping[str, Any], release: str) -> Spelled:
     return argv, env
 
 
+def place(release: str) -> int:
+    """Where a release stands; one that is not in the list is newer than all."""
+    return RELEASES.index(release) if release in RELEASES else len(RELEASES)
+
+
 def _from(release: str) -> int:
     return RELEASES.index(release)
 
@@ -120,16 +133,16 @@ def _worker(value: str, since: int) -> Spelled:
     """`v1`, `v2` (overlapped) or `v2-sync`."""
     if since < _from("0.5.11") and value in ("v1", "v2"):
         return [], {"SGLANG_ENABLE_SPEC_V2": "True"} if value == "v2" else {}
-    if since < _from("0.5.13.post1") and value in ("v1", "v2"):
+    if since < _from("0.5.13") and value in ("v1", "v2"):
         return ["--disable-overlap-schedule"] if value == "v1" else [], {}
-    if since >= _from("0.5.13.post1") and value in ("v2", "v2-sync"):
+    if since >= _from("0.5.13") and value in ("v2", "v2-sync"):
         return ["--disable-overlap-schedule"] if value == "v2-sync" else [], {}
     raise Inexpressible(f"worker {value}")
 
 
 def _fusion(value: str, since: int) -> Spelled:
     if value == "off":
-        if since < _from("0.5.10.post1"):
+        if since < _from("0.5.10"):
             raise Inexpressible("no flag turns the fusion off")
         return ["--enforce-disable-flashinfer-allreduce-fusion"], {}
     if value == "on" or (value == "auto" and since < _from("0.5.14")):

@@ -18,6 +18,7 @@ from search.dialects import Dialect, for_release
 from search.errors import HostUnfit, UsageError
 from search.host.hardware import installed_release, probe_host
 from search.host.nvml import GpuFacts
+from search.preflight.checkpoint_facts import knowing
 from search.preflight.facts import cluster_facts, measured_facts, slot_gpus
 from search.preflight.installed_check import check_arguments
 from search.preflight.requirements import missing_for
@@ -91,7 +92,7 @@ def read_spec(options: RunOptions) -> StudySpec:
         UsageError: There is no such study, or its file is wrong.
     """
     spec = load_study(find_study(options.study or "", here=options.here))
-    spec = spec.with_models(target=options.model, draft=options.draft)
+    spec = knowing(spec.with_models(target=options.model, draft=options.draft), os.environ)
     return spec if options.seed is None else spec.model_copy(update={"seed": options.seed})
 
 

@@ -11,12 +11,22 @@ from pathlib import Path
 from typing import Literal, cast
 
 from search.config import SpecConfig, SpecVersion, tree_bound
-from search.deployment import Algorithm, Deployment, Hardware
-from search.dialects import BUILT_IN_MTP, Dialect, NewerRelease, for_release, known_releases
+from search.deployment import Algorithm, CheckpointFacts, Deployment, Hardware
+from search.dialects import (
+    BUILT_IN_MTP,
+    ONE_LAYER_A_STEP,
+    Dialect,
+    NewerRelease,
+    for_release,
+    is_registered,
+    known_releases,
+    own_draft_class,
+)
 from search.errors import UsageError
 from search.host.hardware import HostHardware
 from search.preflight.checkpoint import Checkpoint
-from search.preflight.models import algorithm_of
+from search.preflight.checkpoint_facts import facts_of
+from search.preflight.models import NOT_DRIVEN, algorithm_of
 
 Links = Literal["pcie", "nvlink"]
 _GIB = 2**30
@@ -95,13 +105,25 @@ def gpus_found(host: HostHardware) -> Gpus:
     return Gpus(len(alike), Hardware(first.name, first.sm, memory, linked))
 
 
-def guess_algorithm(draft: str, found: Checkpoint | None, architecture: str) -> Guess:
-    """From the draft's configuration, else its name; without a draft from the target."""
+def guess_algorithm(draft: str, found: Checkpoint | None, target: Checkpoint | None, release: str) -> Guess:
+    """From the draft's configuration, else its name; without a draft from the target's own layers.
+
+    Raises:
+        UsageError: The draft belongs to an algorithm that is not driven, or no release has its class.
+    """
     if not draft:
-        if architecture in BUILT_IN_MTP:
-            return Guess("EAGLE", f"{architecture} drafts with layers of its own, and no draft is named")
-        return Guess("NGRAM", "no draft is named, so the text itself has to do")
+        return _without_draft(target, release)
     if found is not None and (meant := algorithm_of(found)):
+        if meant in NOT_DRIVEN:
+            raise UsageError(
+                f"A draft belongs to EAGLE, EAGLE3, STANDALONE or DFLASH, but {found.architecture} is made for {meant}: "
+                f"{meant} is not driven. Name another draft, or none."
+            )
+        if meant != "STANDALONE" and not is_registered(found.architecture):
+            raise UsageError(
+                f"The class of a draft is one that SGLang has, but no release from {known_releases()[0]} to "
+                f"{known_releases()[-1]} has {found.architecture}. Name another draft, or none."
+            )
         return Guess(meant, f"the draft's architecture is {found.architecture}")
     unread = (
         "its config.json was not there to look at" if found is None else "its config.json names no architecture known"
@@ -116,19 +138,44 @@ def guess_algorithm(draft: str, found: Checkpoint | None, architecture: str) -> 
     return Guess("STANDALONE", f"nothing in the draft's name says otherwise; {unread}")
 
 
+def _without_draft(target: Checkpoint | None, release: str) -> Guess:
+    architecture = target.architecture if target is not None else ""
+    layers = facts_of(target).mtp_layers if target is not None else None
+    own = own_draft_class(architecture, release)
+    if own and layers:
+        return Guess(
+            "EAGLE",
+            f"the checkpoint has {layers} MTP layer{'s' if layers > 1 else ''} of its own, and no draft is named",
+        )
+    if layers is None and own and architecture in BUILT_IN_MTP:
+        return Guess("EAGLE", f"{architecture} drafts with layers of its own, and no draft is named")
+    if layers:
+        return Guess("NGRAM", f"no draft is named, and SGLang {release} does not read the MTP layers of {architecture}")
+    return Guess("NGRAM", "no draft is named, so the text itself has to do")
+
+
 def guess_tp(gpus: Gpus, target: Checkpoint | None, draft: Checkpoint | None) -> Guess:
     """The fewest GPUs whose memory takes the weights and leaves room for a KV pool."""
     divisors = [size for size in (1, 2, 4, 8, 16) if gpus.count % size == 0]
+    facts = facts_of(target) if target is not None else None
+    divided = [size for size in divisors if facts is None or _divides(facts, size)] or divisors[:1]
     if target is None or not target.weight_bytes:
-        return Guess(str(divisors[-1]), "the weights were not there to look at; as many GPUs as possible")
-    heads = target.number("num_attention_heads")
-    fitting = [size for size in divisors if not heads or heads % size == 0]
+        return Guess(str(divided[-1]), "the weights were not there to look at; as many GPUs as possible")
+    fitting = divided
     weights = (target.weight_bytes + (draft.weight_bytes if draft else 0)) / _GIB
     memory = gpus.hardware.memory_gib
     for size in fitting:
         if weights <= _KV_SHARE * memory * size:
             return Guess(str(size), f"{weights:.0f} GiB of weights, {memory:g} GiB on each GPU")
     return Guess(str(fitting[-1]), f"{weights:.0f} GiB of weights leave little of {memory:g} GiB on each GPU")
+
+
+def _divides(facts: CheckpointFacts, tp: int) -> bool:
+    """Whether heads and the FP8 blocks of experts come out even on so many GPUs."""
+    if facts.heads and facts.heads % tp:
+        return False
+    blocks = facts.fp8_block is not None and facts.experts and facts.expert_width
+    return not blocks or (facts.expert_width // tp) % facts.fp8_block[0] == 0  # type: ignore[index]
 
 
 def guess_release(installed: str | None, algorithm: str, architecture: str) -> tuple[Dialect, Guess]:
@@ -160,6 +207,21 @@ def guess_backend(deployment: Deployment, dialect: Dialect, chain: SpecConfig, t
     return Guess("", "")
 
 
+def chains_only(deployment: Deployment, dialect: Dialect) -> bool:
+    """Whether the target forces what no tree runs on: a page size, or one MTP layer for each step."""
+    if deployment.algorithm in ("NGRAM", "DFLASH"):
+        return False
+    return dialect.forces_chains(deployment)
+
+
+def steps_of(deployment: Deployment) -> tuple[int, ...]:
+    """Depths worth opening: as many as there are MTP layers, where each step needs one of its own."""
+    facts = deployment.target_facts
+    if facts is not None and facts.mtp_layers and not deployment.draft and deployment.architecture in ONE_LAYER_A_STEP:
+        return tuple(range(1, min(facts.mtp_layers, 5) + 1))
+    return (1, 2, 3, 4, 5)
+
+
 _FALLBACKS = (
     ("triton", "runs trees on every GPU"),
     ("flashinfer", "runs trees where triton does not"),
@@ -175,9 +237,21 @@ def deployment_of(
     tp: int,
     gpus: Gpus,
     release: str,
+    target_facts: CheckpointFacts | None = None,
+    draft_facts: CheckpointFacts | None = None,
 ) -> Deployment:
     """The guesses as what a dialect looks at."""
-    return Deployment(model, draft, cast("Algorithm", algorithm), tp, gpus.hardware, release, architecture=architecture)
+    return Deployment(
+        model,
+        draft,
+        cast("Algorithm", algorithm),
+        tp,
+        gpus.hardware,
+        release,
+        architecture=architecture,
+        target_facts=target_facts,
+        draft_facts=draft_facts,
+    )
 
 
 def trees_of(algorithm: str, version: SpecVersion) -> tuple[SpecConfig, SpecConfig]:

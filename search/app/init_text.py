@@ -22,6 +22,9 @@ class Draft:
         asked_as: What `--study` takes to find the file.
         needs_code: The target's configuration is code in its repository.
         fusion: Whether all-reduce fusion may have an effect here.
+        topk: Widths to open.
+        steps: Depths to open.
+        block: Tokens that a DFLASH draft was trained to propose at once, root included; 0 where not told.
         known: Configs to launch first, baseline not among them.
     """
 
@@ -39,6 +42,9 @@ class Draft:
     versions: Sequence[SpecVersion]
     fusion: bool
     known: Sequence[SpecConfig]
+    topk: Sequence[int] = (1, 2, 4)
+    steps: Sequence[int] = (1, 2, 3, 4, 5)
+    block: int = 0
     weight_gb: float = 0.0
     needs_code: bool = False
 
@@ -121,10 +127,21 @@ def _space(draft: Draft) -> Iterator[str]:
         case "DFLASH":
             yield "  topk: [1]"
             yield "  num_steps: [1]                       # a block is drafted in one pass"
-            yield "  num_draft_tokens: [4, 8, 12, 16]     # the block with its root"
+            if draft.block:
+                yield f"  num_draft_tokens: [{draft.block}]                # the block that the draft was trained for"
+            else:
+                yield "  num_draft_tokens: [4, 8, 12, 16]     # the block with its root"
         case _:
-            yield "  topk: [1, 2, 4]"
-            yield "  num_steps: [1, 2, 3, 4, 5]"
+            steps = ", ".join(map(str, draft.steps))
+            yield f"  topk: [{', '.join(map(str, draft.topk))}]"
+            yield f"  num_steps: [{steps}]"
+            if max(draft.topk) == 1:
+                tokens = ", ".join(str(depth + 1) for depth in draft.steps)
+                yield "  # The target forces chains: each has one token more than steps."
+                yield f"  num_draft_tokens: [{tokens}]"
+                if draft.fusion:
+                    yield '  allreduce_fusion: ["off", auto]'
+                return
             yield "  # Up to the tree bound 1 + topk + (steps - 1) * topk**2; `tree` is that bound itself."
             yield "  num_draft_tokens: [2, 3, 4, 6, 8, 12, 16, 32, tree]"
     if draft.fusion:

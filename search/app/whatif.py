@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
 from search.app.assemble import read_spec
+from search.app.init_command import study_of_command
 from search.app.options import DEFAULT_STORAGE, RunOptions
 from search.app.recordings import spec_of_recording
 from search.app.stored import require_database, spec_of
@@ -13,7 +15,9 @@ from search.dialects import for_release
 from search.engines.recording import Recording, read_recording
 from search.errors import UsageError
 from search.physics.files import load_physics
+from search.preflight.checkpoint_facts import knowing
 from search.samplers.warm_start import earlier_evidence
+from search.spec.file import parse_study
 from search.spec.fingerprint import study_name
 from search.spec.stored import stored_spec
 from search.spec.study import StudySpec
@@ -44,6 +48,20 @@ def ask(options: RunOptions, text: str, recording: Path | None) -> WhatIf:
         earlier = earlier_evidence(spec, spec.space_of(dialect))
         basis = replace(basis, earlier=earlier, words=(*basis.words, *earlier.words))
     return what_if(spec, text, dialect=dialect, physics=physics, basis=basis, study_option=options.study or "")
+
+
+def ask_of_command(command: str, *, gpus: str | None, release: str) -> tuple[WhatIf, tuple[str, ...]]:
+    """Answer about a pasted launch command, by priors alone; and say what was resolved or left out of it.
+
+    Raises:
+        UsageError: The command is not understood, the release would refuse it, or GPUs or release are not known.
+    """
+    made = study_of_command(command, name="command", gpus=gpus, release=release, path=Path("command"))
+    spec = knowing(parse_study(made.text, name="command"), os.environ)
+    dialect = for_release(spec.engine.release)
+    physics = load_physics(spec.simulation.physics)
+    basis = basis_of_physics(spec, physics, spec.space_of(dialect).baselines)
+    return what_if(spec, made.config.config_id, dialect=dialect, physics=physics, basis=basis), made.remarks
 
 
 def _spec_of(recording: Recording | None, options: RunOptions) -> StudySpec:

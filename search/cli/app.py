@@ -8,6 +8,7 @@ import typer
 
 from search.cli.clean import clean
 from search.cli.dashboard import dashboard
+from search.cli.dialect import dialect
 from search.cli.doctor import doctor
 from search.cli.init import init
 from search.cli.plan import plan
@@ -36,6 +37,7 @@ app.command("report")(report)
 app.command("dashboard")(dashboard)
 app.command("record")(record)
 app.command("clean")(clean)
+app.command("dialect")(dialect)
 
 run_app = typer.Typer(name="run", pretty_exceptions_enable=False, add_completion=False, rich_markup_mode=None)
 run_app.command()(run)

@@ -25,6 +25,19 @@ def whatif(
     ] = None,
     study: StudyOption = None,
     recording: RecordingOption = None,
+    pasted: Annotated[
+        str | None,
+        typer.Option(
+            "--command", metavar="TEXT", help="A launch command, pasted whole, in place of a study and a config."
+        ),
+    ] = None,
+    gpus: Annotated[
+        str | None,
+        typer.Option("--gpus", metavar="'8x KIND'", help="Of the command; without it, those of this machine."),
+    ] = None,
+    release: Annotated[
+        str, typer.Option("--release", metavar="X.Y.Z", help="Of the command's SGLang; without it the installed one.")
+    ] = "",
     storage: StorageOption = DEFAULT_STORAGE,
     seed: SeedOption = None,
     model: ModelOption = None,
@@ -33,6 +46,13 @@ def whatif(
     debug: DebugOption = False,  # noqa: ARG001
 ) -> None:
     """Say of one config: legal or not, its cost, what to expect, the launch that would tell, the verdict."""
+    if pasted is not None:
+        if config or study or recording:
+            raise UsageError(
+                "A launch command names its own config and models: leave out CONFIG, `--study` and `--recording`."
+            )
+        _of_command(pasted, gpus=gpus, release=release, as_json=as_json)
+        return
     if not config:
         raise UsageError('`whatif` takes a config, such as "topk=2 num_steps=2" or v1-k2-s2-d7.')
     if study is None and recording is None:
@@ -49,3 +69,20 @@ def whatif(
     from search.cli.whatif_text import print_answer
 
     print_answer(answer)
+
+
+def _of_command(pasted: str, *, gpus: str | None, release: str, as_json: bool) -> None:
+    import json
+
+    from search.app.whatif import ask_of_command
+
+    answer, remarks = ask_of_command(pasted, gpus=gpus, release=release)
+    if as_json:
+        say(json.dumps(answer.to_json() | {"command": list(remarks)}, indent=1, allow_nan=False))
+        return
+    from search.cli.whatif_text import print_answer
+
+    print_answer(answer)
+    for remark in remarks:
+        say(f"the command: {remark}")
+    say("`python -m search init --command ...` writes the study file that reproduces it")

@@ -70,15 +70,18 @@ def resolve_adaptive(
         return OFF
     if worker is SpecVersion.V2 and not traits.adaptive_on_v2:
         return OFF
+    if traits.adaptive_adds_start and config.num_steps is not None:
+        steps = tuple(sorted({*steps, config.num_steps}))
     return "-".join(map(str, steps))
 
 
 def snapped_steps(adaptive: str, config: SpecConfig, traits: Traits) -> int | None:
-    """Where the flat format starts: the candidate nearest to `num_steps`, the larger of two.
+    """Where 0.5.11 starts: the candidate nearest to `num_steps`, the larger of two.
 
-    The other format refuses a start outside its candidates instead.
+    0.5.12 adds the start to the candidates (`srt/speculative/adaptive_spec_params.py:95`), later ones refuse a start
+    outside of them.
     """
-    if adaptive == OFF or traits.adaptive != "flat" or config.num_steps is None:
+    if adaptive == OFF or traits.adaptive != "flat" or traits.adaptive_adds_start or config.num_steps is None:
         return config.num_steps
     asked = config.num_steps
     return min(candidates(adaptive, traits), key=lambda step: (abs(step - asked), -step))

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from search.deployment import Deployment
+from search.dialects._forced import default_backend, forced_page
 from search.dialects._setting import Arguments, Backends, text
 from search.dialects._targets import (
     DETERMINISTIC_DEEPSEEK,
+    DSA_ARCHITECTURES,
     MHA_ARCHITECTURES,
     MLA_ARCHITECTURES,
     SINK_ARCHITECTURES,
@@ -44,8 +46,18 @@ def resolve_backends(
         attention = prefill
     if attention is None:
         attention = _default_backend(
-            architecture, major, traits, deployment.algorithm, speculates=speculates, topk=topk, page=page
+            architecture,
+            major,
+            traits,
+            deployment.algorithm,
+            speculates=speculates,
+            topk=topk,
+            page=page,
+            named=prefill is not None or decode is not None,
         )
+        if attention is not None and "+" in attention:  # one backend for prefill, another for decode
+            attention, _, own = attention.partition("+")
+            decode = decode or own
     if attention == "tokenspeed_mla" and traits.tokenspeed_is_cutedsl:
         attention = "cutedsl_mla"
     if "cutedsl_mla" in (attention, decode) and prefill is None and "cutedsl_mla" in traits.attention_backends:
@@ -79,18 +91,26 @@ def _default_backend(
     speculates: bool,
     topk: int | None,
     page: int | None,
+    named: bool,
 ) -> str | None:
-    """The release's default (0.5.9 `srt/server_args.py:1799`); None for a target no table holds."""
-    if architecture in MLA_ARCHITECTURES:
+    """The release's default (0.5.9 `srt/server_args.py:1799`); None for a target no table holds.
+
+    A target's own choice stands only where nothing is `named` for prefill or decode.
+    """
+    forced = traits.forced_chain_is_topk_1 and algorithm == "DFLASH"
+    sent = 1 if forced and topk is None else topk
+    recorded = default_backend(architecture, major, traits.release, speculates=speculates, topk=sent, page=page)
+    if architecture in MLA_ARCHITECTURES or (named and architecture in DSA_ARCHITECTURES):
+        if recorded is not None and not named:
+            return recorded
         return {9: "fa3", 10: "flashinfer"}.get(major, "triton")
     if architecture in SINK_ARCHITECTURES:
         return None
     if architecture not in MHA_ARCHITECTURES:
-        return None
+        return recorded
     chain = topk is None or (topk == 1 and page in (None, 1))
     if major == 9 and chain:
         return "fa3"
-    forced = traits.forced_chain_is_topk_1 and algorithm == "DFLASH"
     if major == 10 and chain and (not speculates or topk is not None or forced):
         return "trtllm_mha"
     return "flashinfer"
@@ -109,7 +129,7 @@ def resolve_page_size(
         draft: Backend named for the draft, if any.
         tree: Whether topk is above 1 on the command line.
     """
-    page = asked
+    page = forced_page(deployment.architecture, deployment.hardware.sm // 10, traits.release) or asked
     decodes = (backends.attention, backends.decode)
     if "flashmla" in decodes:
         page = 64

@@ -124,6 +124,11 @@ class Dialect(ABC):
         """Whether EAGLE-like drafts can run the v1 worker."""
 
     @property
+    def v1_by_default(self) -> bool:
+        """Whether v1 runs unless the environment asks for v2."""
+        return False
+
+    @property
     @abstractmethod
     def supports_tree_on_v2(self) -> bool:
         """Whether the v2 worker drafts trees."""
@@ -138,6 +143,18 @@ class Dialect(ABC):
 
         The installed source, where there is one, is the better witness: a patched tree may know more.
         """
+
+    @abstractmethod
+    def forces_chains(self, deployment: Deployment) -> bool:
+        """Whether the target forces what no tree runs on: a page size, or one MTP layer for each step."""
+
+    @abstractmethod
+    def default_tree(self, deployment: Deployment) -> tuple[int, int, int]:
+        """Topk, steps and draft tokens that the release takes where the command gives none of them."""
+
+    @abstractmethod
+    def fuses_unasked(self, deployment: Deployment) -> bool:
+        """Whether all-reduce fusion comes by itself on this deployment."""
 
     @abstractmethod
     def on(self, deployment: Deployment) -> Bound:

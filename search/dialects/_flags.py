@@ -1,18 +1,21 @@
 """Every flag of each release's own parser, and its default.
 
-`flags.tsv` is what `ServerArgs.add_cli_args` of the eleven wheels adds to a parser, recorded once.
+`flags.tsv` is what `ServerArgs.add_cli_args` of each wheel adds to a parser (`verdicts/flags.py`).
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from importlib import resources
 
+from search.dialects._base import Dialect
 from search.dialects._order import at_least
+from search.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +25,14 @@ class Flag:
     Attributes:
         bare: Whether it is a switch, without a value.
         default: What an absent flag means; None where the server decides.
+        choices: The only words it takes; empty for any.
+        number: `int` or `float` where its word is a number; empty for any word.
     """
 
     bare: bool
     default: str | int | float | bool | None
+    choices: tuple[str, ...] = ()
+    number: str = ""
 
     def is_default(self, value: object) -> bool:
         """Whether saying `value` is saying nothing."""
@@ -40,16 +47,61 @@ def flags_of(release: str) -> Mapping[str, Flag]:
     for line in text.splitlines():
         if line.startswith("#"):
             continue
-        name, words, first, last, default = line.split("\t")
+        name, words, first, last, default, takes = line.split("\t")
         if at_least(release, first) and at_least(last, release):
-            found[name] = Flag(words == "0", json.loads(default))
+            told = json.loads(takes)
+            choices = tuple(told) if isinstance(told, list) else ()
+            found[name] = Flag(words == "0", json.loads(default), choices, told if isinstance(told, str) else "")
     return found
+
+
+def flag_names(dialect: Dialect) -> dict[str, bool]:
+    """All flags of a dialect's newest release without their dashes, and whether each is a switch."""
+    return {name: flag.bare for name, flag in flags_of(dialect.releases[-1]).items()}
 
 
 def nearest_flag(name: str, release: str) -> str:
     """A hint: the flag that was probably meant."""
     near = get_close_matches(name, flags_of(release), n=1, cutoff=0.6)
     return f" Did you mean `{near[0]}`?" if near else ""
+
+
+def check_values(args: Mapping[str, object], release: str, *, patched: bool) -> None:
+    """Hold a study's own flags to what the release's parser takes.
+
+    Args:
+        args: Flag without dashes to value.
+        release: SGLang's.
+        patched: Whether the SGLang that is launched is patched: it may take more words.
+
+    Raises:
+        UsageError: A word that is none of the choices, not a number where one is taken, or out of its range.
+    """
+    known = flags_of(release)
+    for name, value in args.items():
+        flag = known.get(name)
+        if flag is None or value is True:
+            continue
+        for word in value if isinstance(value, tuple) else (value,):
+            if flag.choices and str(word) not in flag.choices and not patched:
+                raise UsageError(
+                    f"`server_args` holds `{name}: {word}`, but SGLang {release} takes one of {', '.join(flag.choices)}. "
+                    "Choose one of them."
+                )
+            if flag.number and not _is_number(word, flag.number):
+                kind = "a whole number" if flag.number == "int" else "a number"
+                raise UsageError(f"`server_args` holds `{name}: {word}`, but it takes {kind}. Correct it.")
+        if name == "mem-fraction-static" and not 0 < float(str(value)) < 1:
+            raise UsageError(
+                f"`mem-fraction-static` is a share of the memory between 0 and 1, but got {value}. Write 0.88, say."
+            )
+
+
+def _is_number(word: object, kind: str) -> bool:
+    try:
+        return math.isfinite(float(str(word))) and (kind == "float" or int(str(word)) == float(str(word)))
+    except (ValueError, OverflowError):
+        return False
 
 
 def _told(value: object) -> str:

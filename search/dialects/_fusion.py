@@ -25,8 +25,9 @@ def comes_by_itself(deployment: Deployment, args: Arguments, traits: Traits) -> 
     one_node = number(args, "nnodes", 1) == 1
     if traits.fusion_off_when_deterministic and "enable-deterministic-inference" in args:
         return False
+    fused = traits.fusion_architectures | (traits.fusion_architectures_on_sm100 if major == 10 else frozenset())
     return (
-        deployment.architecture in traits.fusion_architectures
+        deployment.architecture in fused
         and major in FUSION_MAJORS
         and (deployment.tp > 1 or not traits.fusion_needs_tp)
         and not (traits.fusion_spares_h20 and "H20" in kind and "H200" not in kind)

@@ -16,12 +16,12 @@ BACKENDS_9: Final = (
 
 BACKENDS_12: Final = (*BACKENDS_9, "dsv4", "compressed", "tokenspeed_mla")
 BACKENDS_13: Final = (*BACKENDS_12, "dsa", "cutedsl_mla")
-BACKENDS_18: Final = (*BACKENDS_13, "hpc_ops")
+BACKENDS_17: Final = (*BACKENDS_13, "hpc_ops")
+BACKENDS_19: Final = (*BACKENDS_17, "minicpm_flashattn", "minicpm_flashinfer")
 BACKENDS_20: Final = (
-    *(name for name in BACKENDS_18 if name not in ("cutlass_mla", "dual_chunk_flash_attn")),
-    "qsa", "minicpm_flashattn", "minicpm_flashinfer",
+    *(name for name in BACKENDS_19 if name not in ("cutlass_mla", "dual_chunk_flash_attn")), "qsa",
 )  # fmt: skip
-BACKENDS_23: Final = (*BACKENDS_20, "llada2_cfg_flashinfer")
+BACKENDS_22: Final = (*BACKENDS_20, "llada2_cfg_flashinfer")
 
 DRAFTS_9: Final = (
     "flashinfer", "triton", "aiter", "fa3", "hybrid_linear_attn", "flashmla", "trtllm_mha", "trtllm_mla", "nsa", "ascend",

@@ -8,23 +8,41 @@ from typing import Final
 
 from search.dialects._base import Dialect
 from search.dialects._order import order
-from search.dialects.resolved_late import Sglang0520, Sglang0523
-from search.dialects.spec_v1_default import Sglang0509, Sglang0510
-from search.dialects.spec_v2_default import Sglang0511, Sglang0512
-from search.dialects.spec_v2_only import Sglang0513, Sglang0514, Sglang0515, Sglang0516, Sglang0518
+from search.dialects.resolved_late import Sglang0520, Sglang0521, Sglang0522, Sglang0523
+from search.dialects.spec_v1_default import Sglang0509, Sglang0510, Sglang0510Post1
+from search.dialects.spec_v2_default import Sglang0511, Sglang0512, Sglang0512Post1
+from search.dialects.spec_v2_only import (
+    Sglang0513,
+    Sglang0513Post1,
+    Sglang0514,
+    Sglang0515,
+    Sglang0515Post1,
+    Sglang0516,
+    Sglang0517,
+    Sglang0518,
+    Sglang0519,
+)
 from search.errors import UnknownRelease
 
 _DIALECTS: Final[tuple[type[Dialect], ...]] = (
     Sglang0509,
     Sglang0510,
+    Sglang0510Post1,
     Sglang0511,
     Sglang0512,
+    Sglang0512Post1,
     Sglang0513,
+    Sglang0513Post1,
     Sglang0514,
     Sglang0515,
+    Sglang0515Post1,
     Sglang0516,
+    Sglang0517,
     Sglang0518,
+    Sglang0519,
     Sglang0520,
+    Sglang0521,
+    Sglang0522,
     Sglang0523,
 )
 """Oldest first."""

@@ -32,6 +32,7 @@ from search.dialects._setting import (
     pipelined,
     text,
 )
+from search.dialects._targets import UNBUFFERED_ARCHITECTURES
 from search.dialects._traits import Traits
 from search.errors import UnsupportedKnob
 
@@ -104,12 +105,12 @@ class Resolver:
         broken = self._broken.get(shape)
         if broken is None:
             setting = self.setting(config)
-            broken = tuple(check.rule for check in self._checks if check.broken(setting))
+            broken = tuple(check.rule_for(setting) for check in self._checks if check.broken(setting))
             self._broken[shape] = broken
         if not config.speculates or not self._tree_checks:
             return broken
         setting = self.setting(config)
-        return broken + tuple(check.rule for check in self._tree_checks if check.broken(setting))
+        return broken + tuple(check.rule_for(setting) for check in self._tree_checks if check.broken(setting))
 
     def setting(self, config: SpecConfig) -> Setting:
         """What rules are asked about."""
@@ -210,9 +211,11 @@ class Resolver:
 
     def _overlap(self, worker: SpecVersion, extra: dict[str, KnobValue], args: Arguments) -> bool:
         asked = _knobs.resolve_overlap(extra.get("overlap", "on"), self.traits)
-        stops = self.traits.hybrid_radix_stops_overlap and worker is SpecVersion.OFF
-        hybrid = stops and hybrid_radix(self.deployment.architecture, args)
-        return asked and worker is not SpecVersion.V1 and not pipelined(args) and not hybrid
+        stops = self.traits.hybrid_radix_stops_overlap
+        hybrid = stops and worker is SpecVersion.OFF and hybrid_radix(self.deployment.architecture, args, self.traits)
+        cached = not stops and "disable-radix-cache" not in args
+        bufferless = cached and self.traits.tree_on_v2 and self.deployment.architecture in UNBUFFERED_ARCHITECTURES
+        return asked and worker is not SpecVersion.V1 and not pipelined(args) and not hybrid and not bufferless
 
     def _mode(self, extra: dict[str, KnobValue], args: Arguments, *, split: bool) -> str | None:
         """It only chooses between two backends (`srt/layers/attention/hybrid_attn_backend.py:45`)."""

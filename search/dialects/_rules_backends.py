@@ -88,7 +88,7 @@ def rules(traits: Traits) -> Iterator[Draft]:
         "trtllm-mha-gpu",
         text,
         _trtllm_mha_off_its_gpus,
-        "a GPU of SM90, SM100 or SM120" if everywhere else "a GPU of SM100, or SGLang 0.5.20 on SM90 and SM120",
+        "a GPU of SM90, SM100 or SM120" if everywhere else "a GPU of SM100, or SGLang 0.5.19 on SM90 and SM120",
     )
     yield Draft(
         "trtllm-mha-fp8-sm120",

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from search.config import SpecVersion
 from search.dialects._rule import Draft, Test
-from search.dialects._setting import Setting
+from search.dialects._rules_models import without_own_layers
+from search.dialects._setting import Setting, number
 from search.dialects._targets import KIMI_K25, WITHOUT_MTP, takes
 from search.dialects._traits import Traits
 
@@ -58,7 +59,7 @@ def _targets(traits: Traits) -> Iterator[Draft]:
             "eagle3-kimi-k25",
             f"{KIMI_K25} has no set_eagle3_layers_to_capture in this release, so EAGLE3 cannot run on it.",
             lambda s: _is_kimi_k25(s) and _lacks_hook("EAGLE3")(s),
-            "SGLang 0.5.10.post1, or a patch with sglang#19689",
+            "SGLang 0.5.10, or a patch with sglang#19689",
             source_of="eagle3-target",
         )
     yield Draft(
@@ -83,10 +84,13 @@ def _targets(traits: Traits) -> Iterator[Draft]:
         "Without a draft EAGLE (NEXTN) drafts with the target's own layers, and this target has none. (Accepted by the "
         "arguments; the weights of the draft are then missing.)",
         lambda s: (
-            s.speculates
-            and s.algorithm == "EAGLE"
-            and not s.deployment.draft
-            and s.deployment.architecture in WITHOUT_MTP
+            without_own_layers(s)
+            or (
+                s.speculates
+                and s.algorithm == "EAGLE"
+                and not s.deployment.draft
+                and s.deployment.architecture in WITHOUT_MTP
+            )
         ),
         "a `draft`",
     )
@@ -116,6 +120,13 @@ def _paged_ngram(s: Setting) -> bool:
     backend = s.resolved.backends.attention
     wide = s.speculates and s.algorithm == "NGRAM" and s.is_tree
     return wide and s.resolved.page_size > 1 and backend not in (None, "flashinfer")
+
+
+def _short_branch(s: Setting) -> bool:
+    """The window is 12 where nothing says otherwise (0.5.9 `srt/server_args.py`)."""
+    if not s.speculates or s.algorithm != "NGRAM" or s.config.num_steps is None:
+        return False
+    return s.config.num_steps <= number(s.args, "speculative-ngram-max-match-window-size", 12)
 
 
 def _starts_outside(s: Setting) -> bool:
@@ -156,6 +167,20 @@ def _trees(traits: Traits) -> Iterator[Draft]:
         "speculative_eagle_topk > 1 with page_size > 1 is unstable and produces incorrect results for paged attention "
         "backends. This combination is only supported for the 'flashinfer' backend. (NGRAM's topk is its breadth.)",
         _paged_ngram,
+    )
+    yield Draft(
+        "ngram-depth",
+        f"{traits.ngram_depth_flag} must be greater than 1: the trie of NGRAM has no depth otherwise. (Thrown when the draft "
+        "worker is built, after the weights are loaded.)",
+        lambda s: s.speculates and s.algorithm == "NGRAM" and (s.config.num_steps or 2) < 2,
+        of_the_tree=True,
+    )
+    yield Draft(
+        "ngram-window",
+        "max_match_window_size must be less than branch_length (`num_steps`). (Thrown when the draft worker is built.)",
+        _short_branch,
+        "a smaller `speculative-ngram-max-match-window-size`, or SGLang 0.5.10",
+        of_the_tree=True,
     )
     yield Draft(
         "adaptive-steps",

@@ -25,7 +25,7 @@ def rules(traits: Traits) -> Iterator[Draft]:
     )
     if traits.fusion_backends:
         named = f"The backend of all-reduce fusion is one of {', '.join(traits.fusion_backends)} in this release."
-        since = "SGLang 0.5.23"
+        since = "SGLang 0.5.21"
     else:
         named = "This release has no flag that names the backend of all-reduce fusion: `allreduce_fusion` is `off` or `auto`."
         since = "SGLang 0.5.14 (--flashinfer-allreduce-fusion-backend)"

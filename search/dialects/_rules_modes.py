@@ -105,7 +105,7 @@ def _parallel(traits: Traits) -> Iterator[Draft]:
         if newer
         else "Currently LoRA is only compatible with NGRAM speculative decoding.",
         _lora,
-        "" if newer else "SGLang 0.5.20 (all but STANDALONE)",
+        "" if newer else "SGLang 0.5.19 (all but STANDALONE)",
     )
     yield Draft(
         "pipeline-speculation",
@@ -114,7 +114,7 @@ def _parallel(traits: Traits) -> Iterator[Draft]:
         if traits.pipeline_algorithms
         else "Pipeline parallelism is not compatible with overlap schedule, speculative decoding",
         _pipeline,
-        "" if traits.pipeline_algorithms else "SGLang 0.5.23 with SGLANG_ENABLE_PP_SPEC=1, for EAGLE",
+        "" if traits.pipeline_algorithms else "SGLang 0.5.21 with SGLANG_ENABLE_PP_SPEC=1, for EAGLE",
     )
 
 
@@ -169,7 +169,22 @@ def _rest() -> Iterator[Draft]:
         "hybrid-radix",
         "Speculative decoding for this hybrid target is not compatible with radix cache when using "
         "--mamba-scheduler-strategy no_buffer.",
-        lambda s: s.speculates and hybrid_radix(s.deployment.architecture, s.args),
+        lambda s: s.speculates and hybrid_radix(s.deployment.architecture, s.args, s.traits),
+    )
+    yield Draft(
+        "weight-cache",
+        "The weight cache (`weight-cache-mode`) is not supported with speculative decoding.",
+        lambda s: s.speculates and s.args.get("weight-cache-mode", "off") != "off",
+    )
+    yield Draft(
+        "hybrid-page",
+        "no_buffer only supports page_size=1. (The target keeps a recurrent state, and its radix cache no second buffer.)",
+        lambda s: (
+            not s.traits.hybrid_pages
+            and s.deployment.architecture == "KimiLinearForCausalLM"
+            and "disable-radix-cache" not in s.args
+            and number(s.args, "page-size", 1) > 1
+        ),
     )
     yield Draft("two-batch-overlap", "When enabling two batch overlap, moe_a2a_backend cannot be 'none'.", _two_batches)
     yield Draft("dp-divides-tp", "tp_size must be a multiple of dp_size under dp attention.", _odd_ranks)

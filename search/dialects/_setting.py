@@ -52,10 +52,11 @@ def pipelined(args: Arguments) -> bool:
     return max(number(args, name, 1) for name in ("pp-size", "pipeline-parallel-size")) > 1
 
 
-def hybrid_radix(architecture: str, args: Arguments) -> bool:
+def hybrid_radix(architecture: str, args: Arguments, traits: Traits) -> bool:
     """Whether a hybrid target runs with a radix cache that keeps no second buffer."""
     buffered = args.get("mamba-scheduler-strategy") == "extra_buffer"
-    return architecture in HYBRID_ARCHITECTURES and "disable-radix-cache" not in args and not buffered
+    hybrid = architecture in HYBRID_ARCHITECTURES | traits.more_hybrids
+    return hybrid and "disable-radix-cache" not in args and not buffered
 
 
 def draft_tokens_of_a_chain(algorithm: str, config: SpecConfig) -> SpecConfig:

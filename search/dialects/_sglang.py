@@ -13,12 +13,17 @@ from search.deployment import ArgValue, Deployment
 from search.dialects import _adaptive, _fusion, _knobs, _readback, _targets
 from search.dialects._base import Dialect, LaunchArgs, Rule
 from search.dialects._checks import checks_of
-from search.dialects._flags import flags_of, nearest_flag
+from search.dialects._flags import check_values, flags_of, nearest_flag
+from search.dialects._forced import forced_page
 from search.dialects._resolver import BUILT_IN, Resolver
 from search.dialects._rule import Check
+from search.dialects._rules_models import MULTI_LAYER
 from search.dialects._setting import arguments
 from search.dialects._traits import Traits
 from search.errors import UsageError
+
+WIDE_BY_DEFAULT = frozenset({"LlamaForCausalLM", "Grok1ForCausalLM", "Grok1VForCausalLM"})
+"""Targets that get a tree where the command gives no numbers; all others get a chain."""
 
 
 class SglangDialect(Dialect):
@@ -55,13 +60,40 @@ class SglangDialect(Dialect):
         known = "EAGLE" if algorithm == "NEXTN" else algorithm
         return known in self.traits.algorithms and _targets.takes(known, architecture, self.traits.release)
 
+    def forces_chains(self, deployment: Deployment) -> bool:
+        """See `Dialect`."""
+        page = forced_page(deployment.architecture, deployment.hardware.sm // 10, self.traits.release)
+        layered = not deployment.draft and deployment.architecture in MULTI_LAYER
+        return page is not None or layered
+
+    def default_tree(self, deployment: Deployment) -> tuple[int, int, int]:
+        """See `Dialect` (0.5.9 `srt/server_args.py:2404`, `auto_choose_speculative_params`)."""
+        match deployment.algorithm:
+            case "NGRAM":
+                return 10, 18, 12
+            case "DFLASH":
+                facts = deployment.draft_facts
+                block = facts.block_size if facts is not None and facts.block_size else 16
+                return 1, max(block - 1, 1), block
+            case "STANDALONE":
+                return 1, 3, 4
+            case _:
+                return (4, 5, 8) if deployment.architecture in WIDE_BY_DEFAULT else (1, 3, 4)
+
+    def fuses_unasked(self, deployment: Deployment) -> bool:
+        """See `Dialect`."""
+        return _fusion.comes_by_itself(deployment, arguments(deployment), self.traits)
+
     def on(self, deployment: Deployment) -> Resolver:
         """See `Dialect`.
 
         Raises:
-            UsageError: The release lacks the deployment's algorithm.
+            UsageError: The release lacks the deployment's algorithm, or a flag of the study has a value that the
+                release's parser does not take.
         """
         self._check_algorithm(deployment)
+        self.server_args(deployment)  # refuses flags that the study may not set
+        check_values(arguments(deployment), self.traits.release, patched=bool(deployment.patches))
         return Resolver(self.traits, self.checks, deployment)
 
     def launch_args(self, config: SpecConfig, deployment: Deployment) -> LaunchArgs:

@@ -39,6 +39,7 @@ class Traits:
             rather than at all three flags.
         trtllm_mha_as_draft_pages: Whether it forces the page size as the draft's backend too.
         fusion_architectures: Targets with all-reduce fusion unasked, on SM90 and SM100.
+        fusion_architectures_on_sm100: The same, on SM100 alone.
         fusion_backends: Names the fusion backend takes; empty where there is only a plain flag.
         fusion_can_be_forced_off: Whether a flag turns off what comes unasked.
         fusion_needs_tp: Whether it comes unasked only for several GPUs.
@@ -53,6 +54,8 @@ class Traits:
         dflash_rewrites_draft_backend: Whether an unsupported draft backend of DFLASH is replaced.
         dflash_falls_back_to_fa4: Whether it is fa4 on SM100 in place of trtllm_mha.
         hybrid_radix_stops_overlap: Whether the radix cache of a hybrid target turns the overlap off.
+        hybrid_pages: Whether Kimi-Linear with a radix cache takes a page size above 1.
+        more_hybrids: Targets that it treats as hybrid ones beyond those of every release.
         sink_backends: Backends that a target with attention sinks takes.
         dflash_dp_attention: Whether DFLASH runs under dp attention, given `--enable-dp-lm-head`.
         checks_every_draft_window: Whether an empty draft window is refused for all, not for DFLASH alone.
@@ -62,6 +65,7 @@ class Traits:
         adaptive: Format of the adaptive-steps file; None without the feature.
         adaptive_on_v2: Whether adaptive steps run on the v2 worker.
         adaptive_zero_steps: Whether a candidate of 0 (no drafting) is allowed.
+        adaptive_adds_start: Whether a start outside the candidates becomes one of them.
         ngram_depth_flag: Flag for the depth of the NGRAM trie.
         gone_flags: Flags the parser lacks -> what to write instead.
     """
@@ -86,6 +90,7 @@ class Traits:
     trtllm_mha_decode_majors: tuple[int, ...] = (9, 10, 12)
     trtllm_mha_by_pair: bool = False
     trtllm_mha_as_draft_pages: bool = False
+    fusion_architectures_on_sm100: frozenset[str] = frozenset()
     fusion_backends: tuple[str, ...] = ()
     fusion_can_be_forced_off: bool = True
     fusion_needs_tp: bool = True
@@ -100,6 +105,8 @@ class Traits:
     dflash_rewrites_draft_backend: bool = False
     dflash_falls_back_to_fa4: bool = False
     hybrid_radix_stops_overlap: bool = False
+    hybrid_pages: bool = True
+    more_hybrids: frozenset[str] = frozenset()
     sink_backends: tuple[str, ...] = ("triton", "trtllm_mha", "fa3", "fa4", "ascend")
     dflash_dp_attention: bool = False
     checks_every_draft_window: bool = False
@@ -109,5 +116,6 @@ class Traits:
     adaptive: AdaptiveFormat | None = None
     adaptive_on_v2: bool = True
     adaptive_zero_steps: bool = False
+    adaptive_adds_start: bool = False
     ngram_depth_flag: str = "speculative-ngram-max-trie-depth"
     gone_flags: Mapping[str, str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""SGLang 0.5.9 and 0.5.10: the v1 worker unless SGLANG_ENABLE_SPEC_V2 asks for v2; v2 refuses trees."""
+"""SGLang 0.5.9 to 0.5.10.post1: the v1 worker unless SGLANG_ENABLE_SPEC_V2 asks for v2; v2 refuses trees."""
 
 from __future__ import annotations
 
@@ -46,6 +46,11 @@ class SpecV1Default(SglangDialect):
         proposed_drafts="spec_draft_token_num",
     )
 
+    @property
+    def v1_by_default(self) -> bool:
+        """See `Dialect` (0.5.9 `srt/environ.py:414`)."""
+        return True
+
     def worker_args(self, version: SpecVersion, *, overlap: bool) -> LaunchArgs:  # noqa: ARG002 - v1 has none, v2 always
         """See `SglangDialect`. --disable-overlap-schedule is overwritten both ways (0.5.9 `srt/server_args.py:2368`)."""
         value = {SpecVersion.OFF: None, SpecVersion.V1: "0", SpecVersion.V2: "1"}[version]
@@ -59,18 +64,28 @@ class Sglang0509(SpecV1Default):
     traits: ClassVar = _0_5_9
 
 
+_0_5_10: Final = replace(
+    _0_5_9,
+    release="0.5.10",
+    draft_backends=history.DRAFTS_10,
+    fusion_architectures=history.FUSED_10,
+    fa4_page="prefill-sm100",  # srt/server_args.py:2385
+    trtllm_mha_decode_majors=(9, 10, 12),  # srt/server_args.py:2385
+    fusion_can_be_forced_off=True,
+    fusion_needs_tp=True,
+    ngram_depth_flag="speculative-ngram-max-trie-depth",
+)
+
+
 class Sglang0510(SpecV1Default):
-    """0.5.10.post1: fusion can be turned off, EAGLE-3 on Kimi-K2.5 (sglang#19689), trtllm_mha for decode."""
+    """0.5.10: fusion can be turned off, EAGLE-3 on Kimi-K2.5 (sglang#19689), trtllm_mha for decode."""
+
+    releases: ClassVar = ("0.5.10",)
+    traits: ClassVar = _0_5_10
+
+
+class Sglang0510Post1(SpecV1Default):
+    """0.5.10.post1: its arguments are those of 0.5.10."""
 
     releases: ClassVar = ("0.5.10.post1",)
-    traits: ClassVar = replace(
-        _0_5_9,
-        release="0.5.10.post1",
-        draft_backends=history.DRAFTS_10,
-        fusion_architectures=history.FUSED_10,
-        fa4_page="prefill-sm100",  # srt/server_args.py:2385
-        trtllm_mha_decode_majors=(9, 10, 12),  # srt/server_args.py:2385
-        fusion_can_be_forced_off=True,
-        fusion_needs_tp=True,
-        ngram_depth_flag="speculative-ngram-max-trie-depth",
-    )
+    traits: ClassVar = replace(_0_5_10, release="0.5.10.post1")

@@ -1,4 +1,4 @@
-"""SGLang 0.5.11 and 0.5.12: the v2 worker unless overlap is disabled; trees silently run on v1."""
+"""SGLang 0.5.11 to 0.5.12.post1: the v2 worker unless overlap is disabled; trees silently run on v1."""
 
 from __future__ import annotations
 
@@ -64,22 +64,33 @@ class Sglang0511(SpecV2Default):
     )
 
 
-class Sglang0512(SpecV2Default):
-    """0.5.12.post1: adaptive steps on v2, tokenspeed_mla, deterministic inference picks its backend first."""
+_0_5_12 = replace(
+    _0_5_11,
+    release="0.5.12",
+    attention_backends=history.BACKENDS_12,
+    draft_backends=history.DRAFTS_12,
+    fusion_architectures=history.FUSED_12,
+    adaptive_on_v2=True,
+    adaptive_adds_start=True,  # srt/speculative/adaptive_spec_params.py:95
+    deterministic_first=True,
+    fusion_off_when_deterministic=True,
+)
 
-    releases: ClassVar = ("0.5.12.post1",)
-    traits: ClassVar = replace(
-        _0_5_11,
-        release="0.5.12.post1",
-        attention_backends=history.BACKENDS_12,
-        draft_backends=history.DRAFTS_12,
-        fusion_architectures=history.FUSED_12,
-        adaptive_on_v2=True,
-        deterministic_first=True,
-        fusion_off_when_deterministic=True,
-    )
+
+class Sglang0512(SpecV2Default):
+    """0.5.12: adaptive steps on v2, tokenspeed_mla, deterministic inference picks its backend first."""
+
+    releases: ClassVar = ("0.5.12",)
+    traits: ClassVar = _0_5_12
     meta_fields: ClassVar = MetaFields(
         accept_histogram="spec_correct_drafts_histogram",
         accepted_drafts="spec_num_correct_drafts",
         proposed_drafts="spec_num_proposed_drafts",
     )
+
+
+class Sglang0512Post1(Sglang0512):
+    """0.5.12.post1: its arguments are those of 0.5.12, DeepSeek V4 apart."""
+
+    releases: ClassVar = ("0.5.12.post1",)
+    traits: ClassVar = replace(_0_5_12, release="0.5.12.post1")

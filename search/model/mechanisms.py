@@ -106,7 +106,8 @@ def _accept(configs: Sequence[SpecConfig], loads: Sequence[int], prior: _Draws) 
                 for side in (-1.0, 1.0)
             ]
             shapes[shape] = np.log(0.5 * (halves[0] + halves[1])[:, 1:] - 1.0)
-        gain = shapes[shape][:, config.num_draft_tokens - 2]
+        # NGRAM's trie may hold fewer nodes than tokens are verified: the rest is padding, which nothing accepts.
+        gain = shapes[shape][:, min(config.num_draft_tokens - 2, shapes[shape].shape[1] - 1)]
         lost = lost_v1 if config.spec_version is SpecVersion.V1 else lost_v2
         for at, load in enumerate(loads):
             share = np.log(load) / np.log(100.0)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 INDEX = "model.safetensors.index.json"
+TOKENIZERS = ("tokenizer.json", "tokenizer.model", "tiktoken.model", "tekken.json", "vocab.json", "vocab.txt")
+"""Files out of which a tokenizer is made; one of them is enough."""
 _OTHER_WEIGHTS = ("*.bin", "*.pt", "*.pth", "*.gguf")
 _MAX_HEADER = 100_000_000
 """Bytes; the format's own limit (safetensors, `MAX_HEADER_SIZE`)."""
@@ -25,6 +27,8 @@ class Checkpoint:
         weight_bytes: Of all weight files that are there.
         weight_files: How many.
         faults: What is missing or torn, one line each.
+        weight_names: All tensors, where an index names them.
+        tokenizer: Whether a tokenizer lies beside the weights.
     """
 
     folder: Path
@@ -32,18 +36,20 @@ class Checkpoint:
     weight_bytes: int = 0
     weight_files: int = 0
     faults: tuple[str, ...] = ()
+    weight_names: frozenset[str] = frozenset()
+    tokenizer: bool = False
 
     @property
     def architecture(self) -> str:
         """`architectures[0]`; empty without one."""
         named = self.config.get("architectures")
-        return str(named[0]) if isinstance(named, list) and named else ""
+        return named[0] if isinstance(named, list) and named and isinstance(named[0], str) else ""
 
     @property
     def text_config(self) -> Mapping[str, Any]:
         """The language model's part of a configuration that also has a vision part."""
-        inner = self.config.get("text_config")
-        return inner if isinstance(inner, Mapping) else self.config
+        parts = (self.config.get(name) for name in ("text_config", "llm_config", "language_config"))
+        return next((part for part in parts if isinstance(part, Mapping)), self.config)
 
     def number(self, name: str) -> int | None:
         """A whole number of the language model's part; None without one."""
@@ -60,9 +66,22 @@ class Checkpoint:
         return ""
 
 
+def read_configuration(folder: Path) -> Checkpoint:
+    """Look at configuration, weight index and tokenizer alone; reads no weight file."""
+    config, faults = _json(folder / "config.json")
+    placed = _json(folder / INDEX)[0].get("weight_map")
+    return Checkpoint(
+        folder,
+        config,
+        faults=tuple(faults),
+        weight_names=frozenset(placed) if isinstance(placed, dict) else frozenset(),
+        tokenizer=any((folder / name).exists() for name in TOKENIZERS) or any(folder.glob("*.gguf")),
+    )
+
+
 def read_checkpoint(folder: Path) -> Checkpoint:
     """Look at a folder; reads configuration, index and the head of each weight file."""
-    config, faults = _json(folder / "config.json")
+    found = read_configuration(folder)
     weights = sorted(folder.glob("*.safetensors"))
     index_faults = list(_index_faults(folder, weights))
     torn = [fault for path in weights if (fault := _torn(path))]
@@ -70,12 +89,11 @@ def read_checkpoint(folder: Path) -> Checkpoint:
         weights = sorted(path for pattern in _OTHER_WEIGHTS for path in folder.glob(pattern))
         if not weights and not index_faults:
             index_faults = ["no weight file is there"]
-    return Checkpoint(
-        folder,
-        config,
+    return replace(
+        found,
         weight_bytes=sum(path.stat().st_size for path in weights if path.exists()),
         weight_files=len(weights),
-        faults=(*faults, *index_faults, *torn),
+        faults=(*found.faults, *index_faults, *torn),
     )
 
 

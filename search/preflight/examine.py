@@ -10,7 +10,7 @@ from search.preflight.checkpoint import Checkpoint
 from search.preflight.findings import Finding, Level, error
 from search.preflight.installed_report import ArgumentReport
 from search.preflight.machine import MachineFacts, check_machine
-from search.preflight.models import check_context, check_draft, check_target, check_weights
+from search.preflight.models import check_context, check_draft, check_simulation, check_target, check_weights
 from search.preflight.plan import check_flags, check_loads, check_release, check_words
 from search.spec.study import StudySpec
 
@@ -65,6 +65,7 @@ def examine(spec: StudySpec, dialect: Dialect, facts: DoctorFacts) -> tuple[Find
         found.append(error("prompts", facts.prompt_fault, "correct `measure.prompts`"))
     else:
         found += check_context(spec, facts.target, longest_prompt=facts.longest_prompt, draft=facts.draft)
+    found += check_simulation(spec)
     found += check_flags(spec, dialect, facts.words)
     found += check_words(facts.words)
     found += check_loads(spec, facts.words)

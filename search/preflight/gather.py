@@ -22,7 +22,7 @@ from search.preflight.findings import Finding, Level
 from search.preflight.installed_check import check_arguments
 from search.preflight.installed_report import ArgumentReport
 from search.preflight.machine import MachineFacts
-from search.preflight.models import check_draft
+from search.preflight.models import check_draft, check_loading, check_simulation
 from search.server.ports import fresh_ports
 from search.spec.study import StudySpec
 
@@ -93,16 +93,19 @@ def _environment(spec: StudySpec) -> dict[str, str]:
 
 
 def draft_doubts(spec: StudySpec) -> tuple[Finding, ...]:
-    """What is doubtful or wrong about the draft, where its files are on this disk; for `plan`.
+    """What is doubtful or wrong about the models, where their files are on this disk; for `plan`.
 
     A draft of another algorithm starts and runs, with an accept length of 1.00 (sglang#21272).
     """
     env = spec.engine.over(os.environ)
     draft = _checkpoint(spec.model.draft, env) if spec.model.draft else None
-    if draft is None:
-        return ()
     target = _checkpoint(spec.model.target, env)
-    return tuple(finding for finding in check_draft(spec, target, draft) if finding.level is not Level.OK)
+    found = [*check_simulation(spec)]
+    if target is not None and target.config:
+        found += check_loading(spec, target)
+    if draft is not None and draft.config:
+        found += check_draft(spec, target, draft)
+    return tuple(finding for finding in found if finding.level is not Level.OK)
 
 
 def _checkpoint(model: str, env: Mapping[str, str]) -> Checkpoint | None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from search.config import flag_name
-from search.dialects import Dialect
-from search.preflight.checkpoint import Checkpoint
+from search.deployment import CheckpointFacts
+from search.dialects import Dialect, draft_algorithm, is_registered, loads, releases_with
+from search.preflight.checkpoint import TOKENIZERS, Checkpoint
+from search.preflight.checkpoint_facts import facts_of
 from search.preflight.findings import Finding, error, fine, warning
 from search.preflight.requirements import is_local
 from search.spec.study import StudySpec
@@ -15,13 +17,23 @@ _GB = 1e9
 _GIB = 2**30
 
 
+NOT_DRIVEN = ("DSPARK", "FROZEN_KV_MTP", "UNO")
+"""Algorithms of SGLang that this project does not search."""
+
+
 def algorithm_of(draft: Checkpoint) -> str:
     """The algorithm that a draft was made for, by its architecture; empty when its configuration names none.
 
-    SGLang's own draft classes (`srt/models/` of 0.5.9 to 0.5.23) are named `…Eagle3`, `Eagle3…`, `…Eagle`,
-    `…NextN`, `…MTP` and `DFlash…`; a model that stands on its own has an ordinary name.
+    SGLang's own class of that name says it. A class that no release has is told by the parts that SGLang's draft
+    classes are named of: `…Eagle3`, `Eagle3…`, `…Eagle`, `…NextN`, `…MTP`, `DFlash…` and `DSpark…`.
     """
+    if known := draft_algorithm(draft.architecture):
+        return known
     name = draft.architecture.casefold()
+    if is_registered(draft.architecture):
+        return "STANDALONE"
+    if "dspark" in name:
+        return "DSPARK"
     if "dflash" in name:
         return "DFLASH"
     if "eagle3" in name or ("draft_vocab_size" in draft.config and "eagle" in name):
@@ -29,6 +41,11 @@ def algorithm_of(draft: Checkpoint) -> str:
     if "eagle" in name or "nextn" in name or name.endswith("mtp"):
         return "EAGLE"
     return "STANDALONE" if name else ""
+
+
+def only_drafts(checkpoint: Checkpoint) -> bool:
+    """Whether a checkpoint is a draft head, which cannot be served by itself."""
+    return algorithm_of(checkpoint) not in ("", "STANDALONE")
 
 
 def check_weights(key: str, model: str, found: Checkpoint | None) -> Finding:
@@ -42,11 +59,17 @@ def check_weights(key: str, model: str, found: Checkpoint | None) -> Finding:
         return error(check, f"{model} is not in the hub's cache of this machine", way)
     if found.faults:
         return error(check, f"{found.folder}: {'; '.join(found.faults)}", "copy or download the folder again")
+    if key == "target" and not found.tokenizer:
+        says = f"{found.folder} has none of {', '.join(TOKENIZERS)}"
+        return error("tokenizer", says, "copy the tokenizer's files beside the weights")
     return fine(check, f"{found.weight_files} files, {found.weight_bytes / _GB:.1f} GB, whole")
 
 
 def check_target(spec: StudySpec, target: Checkpoint, dialect: Dialect) -> Iterator[Finding]:
-    """Architecture, and whether the weights fit."""
+    """Architecture, sizes against the GPUs, and whether the weights fit."""
+    yield from check_loading(spec, target)
+    if only_drafts(target):
+        return
     named, found = spec.model.architecture, target.architecture
     algorithm, release = spec.model.algorithm, spec.engine.release
     if named and found and named != found:
@@ -74,11 +97,90 @@ def check_target(spec: StudySpec, target: Checkpoint, dialect: Dialect) -> Itera
         yield fine("memory", f"{each:.0f} GiB of weights on each GPU of {room:g} GiB")
 
 
+def check_loading(spec: StudySpec, target: Checkpoint) -> Iterator[Finding]:
+    """Whether the release can load the target on the study's GPUs at all."""
+    if only_drafts(target):
+        says = f"{target.architecture} only drafts, for {algorithm_of(target)}; it cannot be served by itself"
+        yield error(
+            "architecture", says, "name the model that it was made for as `model.target`, and it as `model.draft`"
+        )
+        return
+    yield from _class(spec, target.architecture)
+    yield from check_sizes(spec, facts_of(target))
+
+
+def check_simulation(spec: StudySpec) -> Iterator[Finding]:
+    """Variables under which the server invents how many drafts are accepted."""
+    named = sorted(name for name in spec.engine.env if name.startswith("SGLANG_SIMULATE_"))
+    if named:
+        says = f"{', '.join(named)} simulates acceptance: its numbers are SYNTHETIC and say nothing of the draft"
+        yield warning("acceptance", says, "remove it from `engine.env` to measure")
+
+
+def _class(spec: StudySpec, architecture: str) -> Iterator[Finding]:
+    """Whether the release has the class; one that no release has is not known to fail."""
+    release = spec.engine.release.partition("+")[0]
+    if not architecture or loads(architecture, release):
+        return
+    if is_registered(architecture):
+        says = f"SGLang {release} has no class {architecture}; it is in {releases_with(architecture)}"
+        yield error("model class", says, "choose a release that has it")
+    else:
+        says = f"{architecture} is unknown: no release that was read has such a class"
+        yield warning(
+            "model class", says, "expect SGLang to refuse it, or to try transformers' own code without speculation"
+        )
+
+
+def check_sizes(spec: StudySpec, facts: CheckpointFacts) -> Iterator[Finding]:
+    """What tensor parallelism divides: heads, experts, FP8 blocks; and sizes that are zero."""
+    tp, args = spec.model.tp, {name.replace("_", "-"): value for name, value in spec.engine.server_args.items()}
+    if facts.zeros:
+        says = f"config.json sets {', '.join(facts.zeros)} to 0"
+        yield error("sizes", says, "copy config.json from the checkpoint again")
+    ranks = _whole(args, "dp-size", "attn-dp-size") if args.get("enable-dp-attention") or "attn-dp-size" in args else 1
+    share = max(tp // ranks, 1)
+    if facts.heads and facts.heads % share:
+        says = f"{facts.heads} attention heads are not a multiple of {share} GPUs that share a layer's attention"
+        yield error("sizes", says, f"choose a `model.tp` that divides {facts.heads}")
+    ep = _whole(args, "ep-size", "expert-parallel-size", "ep")
+    if facts.experts and ep > 1 and facts.experts % ep:
+        says = f"{facts.experts} experts are not a multiple of `ep-size: {ep}`"
+        yield error("sizes", says, f"choose an `ep-size` that divides {facts.experts}")
+    if facts.fp8_block is None:
+        return
+    rows = facts.fp8_block[0]
+    expert_share = max(tp // ep, 1) if args.get("moe-a2a-backend") in (None, "none") else 1
+    if facts.experts and facts.expert_width and (facts.expert_width // expert_share) % rows:
+        says = (
+            f"FP8 blocks of {rows} rows do not divide an expert's width: {facts.expert_width} over {expert_share} GPUs "
+            f"is {facts.expert_width / expert_share:g}"
+        )
+        smaller = next(size for size in range(tp, 0, -1) if tp % size == 0 and (facts.expert_width // size) % rows == 0)
+        whole = facts.experts % tp == 0  # each GPU then holds whole experts
+        way = f"set `ep-size: {tp}` under `engine.server_args`, or " if whole else ""
+        yield error("FP8 blocks", says, f"{way}choose `model.tp: {smaller}`")
+
+
+def _whole(args: Mapping[str, object], *names: str) -> int:
+    return max((value for name in names if isinstance(value := args.get(name), int)), default=1)
+
+
 def check_draft(spec: StudySpec, target: Checkpoint | None, draft: Checkpoint) -> Iterator[Finding]:
     """Architecture against algorithm, and vocabulary, width and quantisation against the target."""
     asked = "EAGLE" if spec.model.algorithm == "NEXTN" else spec.model.algorithm
     meant = algorithm_of(draft)
-    if meant and meant != asked:
+    release = spec.engine.release.partition("+")[0]
+    if meant in NOT_DRIVEN:
+        says = f"{draft.architecture} is made for {meant}, which is not driven here"
+        yield error("draft", says, "name a draft of EAGLE, EAGLE3, STANDALONE or DFLASH")
+    elif meant and draft.architecture and not is_registered(draft.architecture):
+        says = f"{draft.architecture} is unknown: no SGLang release that was read has such a class"
+        yield error("draft", says, "name a draft whose class SGLang has, or the patch that adds it")
+    elif meant and not loads(draft.architecture, release):
+        says = f"SGLang {release} has no class {draft.architecture}; it is in {releases_with(draft.architecture)}"
+        yield error("draft", says, "choose a release that has it")
+    elif meant and meant != asked:
         says = f"{draft.architecture} is made for {meant}, but the study says {spec.model.algorithm}"
         yield error("draft", says, f"write `model.algorithm: {meant}`, or name another draft")
     elif meant:

@@ -8,11 +8,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, PrivateAttr, Tag, field_validator, model_validator
 
 from search.config import OPTIONAL_KNOBS, SpecConfig, SpecVersion
 from search.contracts import Phase
-from search.deployment import ArgValue, Deployment, Hardware, Patch
+from search.deployment import ArgValue, CheckpointFacts, Deployment, Hardware, Patch
 from search.dialects import Dialect
 from search.metrics import DEFAULTS, METRICS, Objective, Objectives, loads_of
 from search.space import Space, SpaceChoices, enumerate_space
@@ -58,7 +58,12 @@ class ModelSpec(_Part):
         if self.algorithm == "NGRAM" and self.draft:
             raise ValueError(f"NGRAM drafts from the text itself, without a model, but `draft` is {self.draft!r}")
         if self.algorithm in ("EAGLE3", "STANDALONE", "DFLASH") and not self.draft:
-            raise ValueError(f"{self.algorithm} needs a draft model: name its path or id as `draft`")
+            own = (
+                ", or write `algorithm: EAGLE` to draft with the target's own MTP layers"
+                if self.algorithm == "EAGLE3"
+                else ""
+            )
+            raise ValueError(f"{self.algorithm} needs a draft model: name its path or id as `draft`{own}")
         return self
 
 
@@ -324,6 +329,10 @@ class StudySpec(_Part):
     simulation: SimulationSpec = SimulationSpec()
     assumptions: tuple[str, ...] = Field((), strict=False)
 
+    # Read from the checkpoints where they are; no part of what is stored or compared.
+    _target_facts: CheckpointFacts | None = PrivateAttr(None)
+    _draft_facts: CheckpointFacts | None = PrivateAttr(None)
+
     @model_validator(mode="after")
     def _fits_together(self) -> StudySpec:
         if self.hardware.gpus % self.model.tp:
@@ -401,7 +410,7 @@ class StudySpec(_Part):
             model=self.model.target,
             draft=self.model.draft,
             algorithm=self.model.algorithm,
-            architecture=self.model.architecture,
+            architecture=self.model.architecture or (self._target_facts.architecture if self._target_facts else ""),
             tp=self.model.tp,
             hardware=Hardware(
                 self.hardware.kind, self.hardware.sm, float(self.hardware.memory_gib), self.hardware.links
@@ -416,6 +425,8 @@ class StudySpec(_Part):
             max_running_requests=self.engine.max_running_requests,
             boot_ceiling_s=self.engine.boot_ceiling_minutes * 60,
             stall_s=self.engine.stall_minutes * 60,
+            target_facts=self._target_facts,
+            draft_facts=self._draft_facts,
         )
 
     @property
@@ -444,6 +455,13 @@ class StudySpec(_Part):
     def prompt_file(self) -> Path | None:
         """The user's prompt file, or None for the packaged set."""
         return Path(self.measure.prompts.file) if self.measure.prompts.file else None
+
+    def knowing(self, *, target: CheckpointFacts | None = None, draft: CheckpointFacts | None = None) -> StudySpec:
+        """The same study, its rules told what the checkpoints are."""
+        told = self.model_copy()
+        told._target_facts = target or self._target_facts
+        told._draft_facts = draft or self._draft_facts
+        return told
 
     def with_models(self, *, target: str | None, draft: str | None) -> StudySpec:
         """The same study on another target or draft, as `--model` and `--draft` ask."""

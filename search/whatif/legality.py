@@ -137,8 +137,12 @@ def _grown(tree: tuple[int, int] | None) -> str:
 
 
 def _runs_on(config: SpecConfig, deployment: Deployment, release: str) -> bool:
-    bound = for_release(release).on(replace(deployment, release=release))
+    """Whether another release could run a config with the study's own flags; one that lacks the algorithm cannot."""
+    dialect, moved = for_release(release), replace(deployment, release=release)
     try:
+        if dialect.unknown_flags(moved) and not deployment.patches:
+            return False
+        bound = dialect.on(moved)
         there = bound.canonical(config)
         return there.spec_version == config.spec_version and not bound.violations(there)
     except (UnsupportedKnob, UsageError):

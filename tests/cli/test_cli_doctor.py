@@ -36,6 +36,7 @@ def write_weights(folder, config, *, tensors=None, torn=0, index=()):
     """A folder with a configuration and one small but real safetensors file."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(config))
+    (folder / "tokenizer.json").write_text("{}")
     head = json.dumps(tensors or {"w": {"dtype": "F32", "shape": [4], "data_offsets": [0, 16]}}).encode()
     data = struct.pack("<Q", len(head)) + head + bytes(16)
     (folder / "model-1.safetensors").write_bytes(data[: len(data) - torn])
@@ -373,3 +374,11 @@ def test_plan_warns_of_a_draft_that_is_made_for_another_algorithm(tmp_path):
         assert (line in told.output) == warned
         as_json = CliRunner().invoke(app, ["plan", "--study", str(tmp_path / "lab.yaml"), "--json"])
         assert bool(json.loads(as_json.stdout)["draft"]) == warned
+
+
+def test_target_without_a_tokenizer_is_an_error(doctor, tmp_path):
+    bare = write_weights(tmp_path / "bare", TARGET)
+    (bare / "tokenizer.json").unlink()
+    level, says, way = doctor(target=read_checkpoint(bare))["tokenizer"]
+    assert (level, way) == ("error", "copy the tokenizer's files beside the weights")
+    assert "tokenizer.json" in says

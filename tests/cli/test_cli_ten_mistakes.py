@@ -82,14 +82,14 @@ def test_file_without_a_mistake_is_planned(plan):
         (
             "draft: /models/draft, ",
             "",
-            "lab.yaml:2: `model`: EAGLE3 needs a draft model: name its path or id as `draft`.",
+            "lab.yaml:2: `model`: EAGLE3 needs a draft model: name its path or id as `draft`, or write `algorithm: EAGLE` to draft with the target's own MTP layers.",
         ),
         ("EAGLE3", "DSPARK", "lab.yaml:2: `model.algorithm`: DSPARK is not driven by this project; missing: a space"),
         ("study: lab", "study: lab\nwatch: [300]", "lab.yaml:5: `engine.max_running_requests`: "),
         ("study: lab", "study: lab\nstudy: other", "lab.yaml:2: `study`: is given twice."),
         ("engine:", "\tengine:", "lab.yaml:4: not YAML: found character '\\t' that cannot start any token."),
         ("0.5.11", "0.5.8", "SGLang 0.5.8 is older than the oldest known one, 0.5.9"),
-        ("0.5.11", "0.5.12", "SGLang 0.5.12 is between known ones, and flags change between releases."),
+        ("0.5.11", "0.5.12.post2", "SGLang 0.5.12.post2 is between known ones, and flags change between releases."),
         (
             "0.5.11}",
             "0.5.11, patches: [{name: p, lifts: [v2-topk1-onli]}]}",

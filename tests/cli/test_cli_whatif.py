@@ -50,7 +50,7 @@ def test_page_has_the_five_steps_in_order_and_fits_the_terminal(answer, width):
     page = " ".join(" ".join(lines).split())
     assert "44% of the 16 of v1-k4-s3-d16" in page
     assert "Spec v2 currently only supports topk = 1" in page
-    assert "releases that run it for this study: 0.5.13.post1 to 0.5.23" in page
+    assert "releases that run it for this study: 0.5.13 to 0.5.23" in page
     assert "v1-k1-s2-d3 would tell" in page
     assert "python -m search try --study kimi-k25 v1-k2-s2-d7" in page
 

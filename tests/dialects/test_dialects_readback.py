@@ -12,7 +12,7 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=6,
 )
-WITH_V1 = ("0.5.9", "0.5.10.post1", "0.5.11", "0.5.12.post1")
+WITH_V1 = ("0.5.9", "0.5.10", "0.5.10.post1", "0.5.11", "0.5.12", "0.5.12.post1")
 FIELDS = [
     "speculative_algorithm",
     "speculative_eagle_topk",

@@ -7,8 +7,9 @@ import pytest
 from search.config import SpecConfig
 from search.deployment import Deployment, Hardware, Patch
 from search.dialects import for_release, known_releases, known_rule_ids
+from search.errors import UsageError
 
-WITH_V1 = ("0.5.9", "0.5.10.post1", "0.5.11", "0.5.12.post1")
+WITH_V1 = ("0.5.9", "0.5.10", "0.5.10.post1", "0.5.11", "0.5.12", "0.5.12.post1")
 SM120 = Hardware("NVIDIA RTX PRO 6000 Blackwell Server Edition", 120, 95.0, "pcie")
 H200 = Hardware("NVIDIA H200", 90, 139.0, "nvlink")
 B200 = Hardware("NVIDIA B200", 100, 178.0, "nvlink")
@@ -53,7 +54,8 @@ def test_plain_configs_break_no_rule(config_id, release):
 def test_rule_ids_are_unique_and_every_rule_has_words_and_a_source_of_its_release(release):
     rules = for_release(release).rules()
     assert len({rule.rule_id for rule in rules}) == len(rules)
-    assert all(rule.text and rule.source.startswith(f"sglang {release} srt/") for rule in rules)
+    places = tuple(f"sglang {release} {folder}/" for folder in ("srt", "jit_kernel", "kernels"))
+    assert all(rule.text and rule.source.startswith(places) for rule in rules)
 
 
 def test_kimi_eagle3_is_locked_on_stock_0_5_9_only_and_only_when_it_speculates():
@@ -236,3 +238,42 @@ def test_adaptive_start_outside_its_candidates_is_dropped_from_0_5_13():
 
 def test_every_rule_is_one_that_some_patch_may_name():
     assert {"v2-topk1-only", "arf-sm120", "eagle3-kimi-k25", "v1-worker-gone"} <= known_rule_ids()
+
+
+@pytest.mark.parametrize(
+    ("release", "config", "rules"),
+    [
+        ("0.5.16", "v2-k1-s1-d2", {"ngram-depth"}),
+        ("0.5.16", "v2-k1-s2-d3", set()),
+        ("0.5.9", "v1-k1-s12-d8", {"ngram-window"}),
+        ("0.5.9", "v1-k1-s13-d8", set()),
+    ],
+)
+def test_trie_of_ngram_has_a_least_depth(release, config, rules):
+    assert broken(config, replace(LLAMA, algorithm="NGRAM", draft=""), release) == rules
+
+
+def test_weight_cache_excludes_speculation():
+    assert broken("v2-k1-s3-d4", with_args(weight_cache_mode="client"), "0.5.18") == {"weight-cache"}
+    assert broken("off", with_args(weight_cache_mode="client"), "0.5.18") == set()
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        ({"attention_backend": "nonsense"}, "takes one of triton"),
+        ({"mem_fraction_static": 88}, "between 0 and 1, but got 88"),
+        ({"dp_size": "two"}, "takes a whole number"),
+    ],
+)
+def test_flag_of_the_study_has_a_value_that_the_release_takes(args, said):
+    with pytest.raises(UsageError, match=said):
+        for_release("0.5.16").on(with_args(**args))
+
+
+@pytest.mark.parametrize(("release", "adaptive", "steps"), [("0.5.11", "1-3-7", 3), ("0.5.12.post1", "1-2-3-7", 2)])
+def test_start_outside_the_candidates_is_moved_or_added(release, adaptive, steps):
+    version = "v1" if release == "0.5.11" else "v2"
+    asked = SpecConfig.from_id(f"{version}-k1-s2-d3+adapt=1-3-7")
+    canonical = for_release(release).canonical(asked, LLAMA)
+    assert (dict(canonical.extra)["adaptive"], canonical.num_steps) == (adaptive, steps)

@@ -119,3 +119,17 @@ def test_no_enumerated_config_is_one_that_the_server_refused(release):
             found += 1
             assert case["verdict"] == "accepted", (case["id"], inside)
     assert found > 100
+
+
+@pytest.mark.parametrize("release", recorded_releases("architectures"))
+def test_dialect_and_server_agree_on_every_architecture(release):
+    """What a target forces: backend, page size, fusion, worker, refusals; facts are read from its configuration."""
+    entries = []
+    for case in cases(release, "architectures"):
+        try:
+            entries.append(replay(case, release))
+        except NotSent:
+            continue
+    assert len(entries) > 1000
+    assert len({entry.case["model"] for entry in entries}) >= 30
+    assert [(entry.case["id"], entry.disagrees) for entry in entries if entry.disagrees] == []

@@ -13,6 +13,8 @@ from search.config import SpecConfig, SpecVersion
 from search.deployment import Algorithm, Deployment, Hardware
 from search.dialects import for_release
 from search.errors import UsageError
+from search.preflight.checkpoint import Checkpoint
+from search.preflight.checkpoint_facts import facts_of
 
 FOLDER = Path(__file__).parent.parent.parent / "verdicts"
 HARDWARE = {
@@ -30,10 +32,40 @@ ARCHITECTURES = {
     "deepseek_v3": "DeepseekV3ForCausalLM",
     "kimi_k25": "KimiK25ForConditionalGeneration",
 }
+SHAPES = {
+    entry["name"]: entry["config"]
+    for entry in map(json.loads, (FOLDER / "architectures.jsonl").read_text().splitlines())
+}
+ARCHITECTURES |= {name: config["architectures"][0] for name, config in SHAPES.items()}
 BLOCKS = {"dflash_qwen3": 16, "dflash_small_block": 8}
 TREE_FLAGS = ("speculative-num-steps", "speculative-eagle-topk", "speculative-num-draft-tokens")
-FLAT = ("0.5.11", "0.5.12.post1")
+FLAT = ("0.5.11", "0.5.12", "0.5.12.post1")
 """Releases with the flat adaptive-steps file."""
+SNAPS = ("0.5.11",)
+"""Releases whose worker, not its arguments, moves the start to the nearest candidate."""
+ENVIRONMENT_CHOOSES = ("0.5.9", "0.5.10", "0.5.10.post1")
+"""Releases whose worker the environment chooses."""
+SYNCHRONOUS_NGRAM = ("0.5.13", "0.5.13.post1")
+TWO_WORKERS = (*ENVIRONMENT_CHOOSES, *FLAT)
+
+
+def unread(case: dict[str, Any]) -> bool:
+    """Whether the configuration itself could not be read by the recording's transformers."""
+    if "Class validation error" in case.get("refusal", ""):
+        return True
+    strange = case.get("error") in ("TypeError", "AttributeError", "KeyError") and case["refusal"]
+    return bool(
+        "hf_transformers" in case.get("where", "")
+        or case.get("where") == "outside"
+        or (strange and "NoneType" not in case["refusal"])
+    )
+
+
+def minor(release: str) -> int:
+    """The last number of a release: 13 for `0.5.13.post1`."""
+    return int(release.split(".")[2])
+
+
 KNOBS = {
     "attention-backend": "attention_backend",
     "speculative-draft-attention-backend": "draft_attention_backend",
@@ -52,6 +84,12 @@ LATER = {
     "eagle3-kimi-k25": "An AttributeError after the weights are loaded.",
     "dflash-target": "Raised after the weights are loaded.",
     "eagle-draft-missing": "The draft's weights are looked for in the target's and are not there.",
+    "target-class": "Raised when the model's class is looked for, after the arguments.",
+    "ngram-depth": "Thrown when the draft worker is built.",
+    "ngram-window": "Thrown when the draft worker is built.",
+    "mtp-depth": "The draft worker looks for layers that the checkpoint does not have.",
+    "mtp-chain": "An assertion when the draft worker is built.",
+    "architecture-backend": "Some releases look at the common backend alone, not at one named for both phases.",
     "tree-bound": "`torch.topk` fails in graph capture, or at the first decode.",
 }
 """Rules by which we refuse what the arguments pass and the server dies of, or makes into another config, later."""
@@ -86,15 +124,15 @@ class Replayed:
         return "; ".join(self.differences) if said else ""
 
 
-def cases(release: str) -> list[dict[str, Any]]:
+def cases(release: str, folder: str = "") -> list[dict[str, Any]]:
     """All recorded cases of a release, without the file's header."""
-    with gzip.open(FOLDER / f"{release}.jsonl.gz", "rt") as lines:
+    with gzip.open(FOLDER / folder / f"{release}.jsonl.gz", "rt") as lines:
         return [json.loads(line) for line in lines][1:]
 
 
-def recorded_releases() -> list[str]:
+def recorded_releases(folder: str = "") -> list[str]:
     """Releases with a verdict file."""
-    return sorted(path.name.removesuffix(".jsonl.gz") for path in FOLDER.glob("*.jsonl.gz"))
+    return sorted(path.name.removesuffix(".jsonl.gz") for path in (FOLDER / folder).glob("*.jsonl.gz"))
 
 
 def flags_of(argv: list[str]) -> dict[str, Any]:
@@ -140,9 +178,12 @@ class TreeBound(Exception):
 
 def translate(case: dict[str, Any], release: str) -> tuple[SpecConfig, Deployment, bool]:
     """The case as a config, a deployment, and whether it says anything of fusion."""
+    if case["model"] in SHAPES and unread(case):
+        raise NotSent("a configuration that the recording's transformers does not read")
     flags, env = flags_of(case["argv"]), dict(case["env"])
     for name in ("model-path", "tp-size", "speculative-draft-model-path"):
         flags.pop(name, None)
+    trusted = flags.pop("trust-remote-code", False)
     algorithm = flags.pop("speculative-algorithm", None)
     if algorithm is not None and algorithm not in get_args(Algorithm):
         raise NotSent(f"algorithm {algorithm}")
@@ -171,6 +212,8 @@ def translate(case: dict[str, Any], release: str) -> tuple[SpecConfig, Deploymen
         env={name: value for name, value in env.items() if name != "SGLANG_ENABLE_SPEC_V2"},
         server_args=flags,
         max_running_requests=limit,
+        trust_remote_code=bool(trusted),
+        target_facts=facts_of(Checkpoint(Path(), SHAPES[case["model"]])) if case["model"] in SHAPES else None,
     )
     if algorithm in ("EAGLE3", "STANDALONE") and not case["draft"]:
         raise NotSent("a draft algorithm without a draft")
@@ -182,8 +225,7 @@ def _candidates(file: str | None, release: str) -> str:
     """All candidate steps of the release's built-in table, or of a recorded file it can read."""
     flat = release in FLAT
     if file is None:
-        zero = release not in ("0.5.9", "0.5.10.post1", "0.5.11", "0.5.12.post1", "0.5.13.post1")
-        return "0-1-3-5-7" if release in ("0.5.20", "0.5.23") else "0-1-3-7" if zero else "1-3-7"
+        return "0-1-3-5-7" if minor(release) >= 20 else "0-1-3-7" if minor(release) >= 14 else "1-3-7"
     known = {("adaptive_flat.json", True): "1-3-7", ("adaptive_keyed.json", False): "1-3-7"}
     if (file, flat) not in known:
         raise NotSent("an adaptive file of another format, or none")
@@ -201,11 +243,11 @@ def _worker(
             raise NotSent("off without overlap before 0.5.13")
         return SpecVersion.OFF, {"overlap": "off"} if synchronous else {}
     if not two_workers:
-        off = synchronous or (release == "0.5.13.post1" and variable in ("false", "0"))
-        if algorithm in ("NGRAM", "DFLASH") and release == "0.5.13.post1":
+        off = synchronous or (release in SYNCHRONOUS_NGRAM and variable in ("false", "0"))
+        if algorithm in ("NGRAM", "DFLASH") and release in SYNCHRONOUS_NGRAM:
             return SpecVersion.V1, {}
         return SpecVersion.V2, {"overlap": "off"} if off else {}
-    if release in ("0.5.9", "0.5.10.post1"):
+    if release in ENVIRONMENT_CHOOSES:
         return (SpecVersion.V2 if variable in ("true", "1") else SpecVersion.V1), {}
     return (SpecVersion.V1 if synchronous or variable in ("false", "0") else SpecVersion.V2), {}
 
@@ -271,7 +313,7 @@ def _differences(
         expected["speculative_eagle_topk"] = config.topk
         if "pp_size" in told and told["pp_size"] > 1:
             del expected["disable_overlap_schedule"]
-    if ours.adaptive != "off" and release in FLAT:
+    if ours.adaptive != "off" and release in SNAPS:
         # The worker, not the arguments, moves the start to the nearest candidate.
         del expected["speculative_num_steps"], expected["speculative_num_draft_tokens"]
     if ours.backends.attention is None:
@@ -287,7 +329,7 @@ def _differences(
     ):
         yield f"adaptive: {told['speculative_adaptive']}, we say {ours.adaptive}"
     worker = told.get("worker")
-    if worker and release < "0.5.13" and algorithm in ("EAGLE", "EAGLE3", "NEXTN", "STANDALONE"):
+    if worker and release in TWO_WORKERS and algorithm in ("EAGLE", "EAGLE3", "NEXTN", "STANDALONE"):
         is_v2 = "V2" in worker
         if is_v2 != (ours.worker is SpecVersion.V2):
             yield f"worker: {worker}, we say {ours.worker}"
