@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from search.report.content import ReportContent
-from search.report.frames import front_frame, trials_frame
+from search.report.frames import front_csv, trials_csv
 from search.report.markdown import summary
 from search.report.payload import payload
 from search.report.scripts import launch_scripts
@@ -26,8 +26,8 @@ def write_report(folder: Path, content: ReportContent) -> None:
 def write_tables(folder: Path, content: ReportContent) -> None:
     """Write all but the page: cheap enough for after every launch."""
     folder.mkdir(parents=True, exist_ok=True)
-    write_file(folder / "front.csv", front_frame(content).to_csv(index=False))
-    write_file(folder / "trials.csv", trials_frame(content).to_csv(index=False))
+    write_file(folder / "front.csv", front_csv(content))
+    write_file(folder / "trials.csv", trials_csv(content))
     write_file(folder / "front.json", json.dumps(payload(content), indent=1, allow_nan=False) + "\n")
     write_file(folder / "summary.md", summary(content))
     _write_scripts(folder, launch_scripts(content))

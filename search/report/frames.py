@@ -1,7 +1,9 @@
-"""The tables of DESIGN section 11 as pandas frames, columns and order included."""
+"""The tables of DESIGN section 11, columns and order included: as CSV text, and as pandas frames."""
 
 from __future__ import annotations
 
+import csv
+import io
 import math
 from collections.abc import Sequence
 from statistics import fmean
@@ -81,6 +83,25 @@ def _beside(content: ReportContent, axis: Objective) -> list[str]:
     """The rate of the load beside an objective that people are shown both ways; none where that is an objective itself."""
     name = f"c{axis.concurrency}_output_tps"
     return [name] if axis.metric.beside and name not in content.spec.objective_names else []
+
+
+def front_csv(content: ReportContent) -> str:
+    """The text of `front.csv`."""
+    return _csv(front_rows(content), front_columns(content))
+
+
+def trials_csv(content: ReportContent) -> str:
+    """The text of `trials.csv`."""
+    return _csv(trial_rows(content), trial_columns(content))
+
+
+def _csv(rows: Sequence[dict[str, Cell]], columns: list[str]) -> str:
+    """A cell that is None, or that a row lacks, is empty."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n", extrasaction="ignore")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
 
 
 def front_frame(content: ReportContent) -> pd.DataFrame:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import ColumnElement, Table, or_, select
+from sqlalchemy import ColumnElement, Table, func, or_, select
 from sqlalchemy.orm import Session
 
 from search.storage.records import LaunchRecord, StudyRecord
@@ -14,19 +14,30 @@ from search.storage.tables import Base, NoteRow, StudyRow, expected, launches, p
 from search.storage.translate import launch_record, study_record
 
 _studies = Base.metadata.tables[StudyRow.__tablename__]
+_FEW = 100
+"""Launches whose rows are asked for by their ids."""
 
 
 @dataclass(frozen=True)
 class Read:
-    """All launches of a study, as they were when its count of changes was `changes`."""
+    """All launches of a study by number, ascending, as they were when its count of changes was `changes`."""
 
     changes: int = 0
-    launches: Mapping[int, LaunchRecord] = field(default_factory=dict)
+    launches: dict[int, LaunchRecord] = field(default_factory=dict)
+    unfinished: tuple[int, ...] = ()
 
     @property
-    def in_order(self) -> tuple[LaunchRecord, ...]:
-        """By number."""
-        return tuple(self.launches[number] for number in sorted(self.launches))
+    def last(self) -> int:
+        """The highest number; 0 without launches."""
+        return next(reversed(self.launches), 0)
+
+    def with_changed(self, changes: int, changed: Mapping[int, LaunchRecord]) -> Read:
+        """The same with what has changed since; the order is made anew only when it must be."""
+        merged = {**self.launches, **changed}
+        if any(number < self.last for number in changed.keys() - self.launches.keys()):
+            merged = dict(sorted(merged.items()))
+        looked = {*self.unfinished, *changed}
+        return Read(changes, merged, tuple(number for number in looked if merged[number].outcome is None))
 
 
 class Reader:
@@ -51,28 +62,33 @@ class Reader:
 
     def launches(self, session: Session, study: str) -> tuple[LaunchRecord, ...]:
         """All launches of a study with their phases, in launch order; none for an unknown study."""
-        row = session.execute(select(*self._of(_studies)).where(_studies.c.name == study)).mappings().first()
+        last = select(func.max(launches.c.number)).where(launches.c.study_id == _studies.c.id).scalar_subquery()
+        counts = [column for column in self._of(_studies) if column.key in ("id", "changes")]
+        row = session.execute(select(*counts, last.label("last")).where(_studies.c.name == study)).mappings().first()
         if row is None:
             return ()
         before = self._read.get(row["id"], Read())
         # The count first: what is written in between is read once more, never passed over.
-        now = Read(row.get("changes") or 0, {**before.launches, **self._changed(session, row["id"], before)})
+        changes = row.get("changes") or 0
+        if before.changes == changes and before.last == (row["last"] or 0) and not before.unfinished:
+            return tuple(before.launches.values())
+        now = before.with_changed(changes, self._changed(session, row["id"], before))
         self._read[row["id"]] = now
-        return now.in_order
+        return tuple(now.launches.values())
 
     def _changed(self, session: Session, study_id: int, before: Read) -> dict[int, LaunchRecord]:
-        """Launches that are new, unfinished, or changed since."""
+        """Launches that are new, unfinished, or changed since, by number, ascending."""
         c = launches.c
-        last = max(before.launches, default=0)
-        unfinished = [launch.number for launch in before.launches.values() if launch.outcome is None]
-        is_new: list[ColumnElement[bool]] = [c.number > last, c.outcome.is_(None), c.number.in_(unfinished)]
-        if "changed" in self._there[launches.name]:
+        is_new: list[ColumnElement[bool]] = [c.number > before.last, c.number.in_(before.unfinished)]
+        if before.launches and "changed" in self._there[launches.name]:
             is_new.append(c.changed > before.changes)
         wanted = [c.study_id == study_id, or_(*is_new)]
-        found = session.execute(select(*self._of(launches)).where(*wanted)).mappings().all()
+        found = session.execute(select(*self._of(launches)).where(*wanted).order_by(c.number)).mappings().all()
         if not found:
             return {}
-        of_launch = select(c.id).where(*wanted)
+        ids = [row["id"] for row in found]
+        # A few by their ids; of all of a study, a database would rather not be told each.
+        of_launch: Any = ids if len(ids) <= _FEW else select(c.id).where(*wanted)
         repeats: dict[int, list[Mapping[str, Any]]] = {}
         for row in session.execute(
             select(*self._of(phases)).where(phases.c.launch_id.in_(of_launch)).order_by(phases.c.id)

@@ -56,9 +56,7 @@ class Expected:
     gain: float
 
 
-_BEFORE_THE_SERVER = frozenset(
-    {Reason.TOOL_ERROR, Reason.STORAGE_FAULT, Reason.HOST_BUSY, Reason.PORT_BUSY, Reason.RAY_INFRA}
-)
+_BEFORE_THE_SERVER = frozenset({Reason.TOOL_ERROR, Reason.STORAGE_FAULT, Reason.HOST_BUSY, Reason.PORT_BUSY})
 
 
 @dataclass(frozen=True, slots=True)

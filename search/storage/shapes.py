@@ -48,6 +48,7 @@ class Shape(Generic[T]):
             for field in dataclasses.fields(kind)  # type: ignore[arg-type]
             if field.name not in leave_out
         }
+        self._optional = {name for name, hint in self.fields.items() if is_optional(hint)}
         cells = {name: NotRequired[_cell(hint)] for name, hint in self.fields.items()}
         # A mapping, not the class itself: what is left out, or not stored yet, has no cell.
         self._cells: TypeAdapter[Any] = TypeAdapter(TypedDict(kind.__name__, cells))  # type: ignore[operator]
@@ -59,10 +60,17 @@ class Shape(Generic[T]):
             ValidationError: A number that must be there is not finite.
         """
         data = {name: getattr(value, name) for name in self.fields}
-        cells = self._cells.dump_python(data, mode="json")
+        cells = dict(self._cells.dump_python(data, mode="json"))
         if is_finite(cells):
-            return dict(cells)
+            return cells
         return dict(self._cells.dump_python(self._cells.validate_python(cells), mode="json"))
+
+    def plain_or_none(self, value: T) -> dict[str, Any] | None:
+        """The cells of a value; None where a number that must be there is not finite: nothing is known, then."""
+        try:
+            return self.plain(value)
+        except ValidationError:
+            return None
 
     def value(self, cells: Mapping[str, Any], **others: Any) -> T:
         """The value of stored cells; a missing cell, or None where the field has no None, is the field's default.
@@ -76,8 +84,8 @@ class Shape(Generic[T]):
         """
         told = {
             name: cells[name]
-            for name, hint in self.fields.items()
-            if name in cells and (cells[name] is not None or is_optional(hint))
+            for name in self.fields
+            if name in cells and (cells[name] is not None or name in self._optional)
         }
         read = self._cells.validate_python(told)
         try:
@@ -128,7 +136,7 @@ def _cell(hint: Any) -> Any:
         return tuple[tuple(map(_cell, parts))]  # type: ignore[misc]
     if dataclasses.is_dataclass(hint):
         shape = _shape(hint)  # type: ignore[arg-type]
-        return Annotated[hint, PlainValidator(shape.value), PlainSerializer(shape.plain)]
+        return Annotated[hint, PlainValidator(shape.value), PlainSerializer(shape.plain_or_none)]
     return hint
 
 
@@ -157,12 +165,16 @@ def _estimate(cell: Any) -> Estimate:
     return Estimate(value, finite(lo), finite(hi))
 
 
+def _estimate_cell(estimate: Estimate) -> list[float | None] | None:
+    if not is_finite(estimate.value):
+        return None
+    return [estimate.value, finite(estimate.lo), finite(estimate.hi)]
+
+
 _SPECIAL: dict[Any, Any] = {
     float: FiniteFloat,
     datetime: datetime,
     SpecConfig: Annotated[SpecConfig, PlainValidator(SpecConfig.from_params), PlainSerializer(lambda c: c.params)],
-    Estimate: Annotated[
-        Estimate, PlainValidator(_estimate), PlainSerializer(lambda e: [e.value, finite(e.lo), finite(e.hi)])
-    ],
+    Estimate: Annotated[Estimate, PlainValidator(_estimate), PlainSerializer(_estimate_cell)],
 }
 """Types with a form of their own: a config as its knobs, an estimate as value and bounds."""

@@ -45,7 +45,7 @@ class Budget:
     """What a study may cost over its whole life, earlier runs and `try` included.
 
     Attributes:
-        launches: Server starts.
+        launches: Server starts; a launch that was lost before its server started is none.
         hours: Of the busiest slot: the sum of its launches' durations. Checked before a launch;
             one that runs is not cut.
         retries: Second attempts at a config that a host or a flake spoiled.
@@ -62,7 +62,8 @@ class Budget:
             launches: Of the study.
             keep: Launches that later stages are to have, each as long as the mean so far.
         """
-        if max((launch.number for launch in launches), default=0) + keep >= self.launches:
+        free = sum(not launch.started_server for launch in launches)
+        if max((launch.number for launch in launches), default=0) - free + keep >= self.launches:
             return Ending.LAUNCHES
         durations = [launch.duration_s for launch in launches if launch.duration_s]
         kept_s = keep * fmean(durations) / len({launch.slot for launch in launches}) if durations else 0.0
@@ -80,7 +81,7 @@ class Budget:
         durations = [launch.duration_s for launch in launches if launch.duration_s]
         if not durations:
             return None
-        left = max(0, min(to_do, self.launches - len(launches)))
+        left = max(0, min(to_do, self.launches - sum(launch.started_server for launch in launches)))
         needed = left * sum(durations) / len(durations) / slots
         return min(needed, max(0.0, self.hours * 3600 - _spent_s(launches))) / 3600
 

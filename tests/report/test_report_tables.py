@@ -1,12 +1,14 @@
 """Columns and cells of front.csv and trials.csv."""
 
 import math
+import sys
 from dataclasses import replace
 
 import pytest
 
 from search.config import SpecConfig
-from search.report.frames import front_columns, front_frame, trial_columns, trials_frame
+from search.report.files import write_tables
+from search.report.frames import front_columns, front_csv, front_frame, trial_columns, trials_csv, trials_frame
 from search.report.payload import payload
 from search.storage.records import Expected
 
@@ -105,3 +107,16 @@ def test_payload_names_objectives_winners_and_picks(content):
         (250, "v2-k1-s2-d3", 1.05055),
     ]
     assert result["picks"][0]["script"] == "launch/off.sh"
+
+
+def test_text_of_the_files_is_that_of_the_frames(content):
+    launches = (*content.launches, replace(content.launches[0], why='a "quoted", word\nand a line', boot_s=None))
+    told = replace(content, launches=launches)
+    assert front_csv(told) == front_frame(told).to_csv(index=False)
+    assert trials_csv(told) == trials_frame(told).to_csv(index=False)
+
+
+def test_report_is_written_without_pandas(content, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    write_tables(tmp_path, content)
+    assert (tmp_path / "trials.csv").read_text().count("\n") == len(content.launches) + 1

@@ -11,11 +11,15 @@ from collections import Counter
 import optuna
 import pytest
 from postgres_server import PostgresServer, binaries
+from sqlalchemy import create_engine, inspect
 from test_storage_store import PHASE, STUDY, planned
 
+from search.errors import StorageFault
 from search.outcomes import Outcome
 from search.storage.optuna_side import optuna_storage, quiet_optuna
+from search.storage.patience import Patience
 from search.storage.store import Store
+from search.storage.urls import storage_url
 
 pytestmark = [
     pytest.mark.slow,
@@ -113,3 +117,51 @@ def test_two_drivers_one_killed_half_way_account_for_every_launch_once(server, t
     assert all(trial.state.is_finished() for trial in trials)
     complete = {trial.number for trial in trials if trial.state.name in ("COMPLETE", "PRUNED")}
     assert complete == {launch.trial for launch in ended if launch.trial is not None}
+
+
+def test_store_to_read_makes_nothing_and_writes_nothing(server):
+    url = database(server, "looked_at")
+    with pytest.raises(StorageFault, match="holds no study of this program"):
+        Store(url, read_only=True)
+    with Store(url) as store:
+        store.save_study(STUDY)
+        store.begin_launch("kimi", planned)
+    with Store(url, read_only=True) as store:
+        assert len(store.launches("kimi")) == 1
+        with pytest.raises(StorageFault, match="read-only"):
+            store.begin_launch("kimi", planned)
+
+
+def test_database_of_another_program_is_refused(server):
+    url = database(server, "shop")
+    engine = create_engine(storage_url(url))
+    with engine.begin() as connection:
+        connection.exec_driver_sql("create table customers (id integer)")
+    for opened in (Store, optuna_storage):
+        with pytest.raises(StorageFault, match=r"tables of another one .customers"):
+            opened(url)
+    assert inspect(engine).get_table_names() == ["customers"]
+    engine.dispose()
+
+
+def test_lock_that_another_session_keeps_ends_with_a_way_out(server, monkeypatch):
+    monkeypatch.setattr("search.storage.urls.LOCK_TIMEOUT_S", 1)
+    url = database(server, "held")
+    with Store(url, patience=Patience(storage_url(url), limit_s=0)) as store:
+        store.save_study(STUDY)
+        engine = create_engine(storage_url(url))
+        with engine.begin() as connection:
+            connection.exec_driver_sql("update search_studies set changes = 0")
+            with pytest.raises(StorageFault, match=r"lock timeout.*pg_terminate_backend"):
+                store.begin_launch("kimi", planned)
+        engine.dispose()
+        assert store.begin_launch("kimi", planned).number == 1
+
+
+def database(server, name):
+    """A database of its own on the tests' server."""
+    engine = create_engine(storage_url(server.url), isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.exec_driver_sql(f"create database {name}")
+    engine.dispose()
+    return server.url.rpartition("/")[0] + f"/{name}"
