@@ -42,7 +42,7 @@ def spec_of_recording(recording: Recording) -> StudySpec:
     questions = {
         name: question
         for name, question in spec.questions.items()
-        if recorded.issuperset((question.config, *question.against))
+        if recorded.issuperset(question.configs)
     }
     known = tuple(config_id for config_id in spec.known if config_id in recorded)
     return spec.model_copy(update={"known": known, "questions": questions})

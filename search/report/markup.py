@@ -56,7 +56,7 @@ def gain_span(gain: float | None) -> str:
     return f'<span class="gain {kind}">{gain_percent(gain)}</span>'
 
 
-def doubt_span(words: str) -> str:
+def ci_span(words: str) -> str:
     """An interval beside its value, in small; nothing for nothing."""
     return f'<span class="doubt">{escape(words)}</span>' if words else ""
 
