@@ -15,10 +15,16 @@ from search.stats.questions import BestOfEach, best_of_each, pooled
 from search.stats.readings import Groups, usable
 
 
-def values_of(arena: Arena, knob: str) -> dict[KnobValue, list[SpecConfig]]:
-    """Configs that were measured with each value of a knob, of those in the contest."""
+def values_of(arena: Arena, knob: str, *, guessed: bool = False) -> dict[KnobValue, list[SpecConfig]]:
+    """Configs that were measured with each value of a knob, of those in the contest.
+
+    Args:
+        arena: Of one metric and load.
+        knob: By its name in `SpecConfig.params`.
+        guessed: Those that a simulator extrapolates, instead.
+    """
     found: dict[KnobValue, list[SpecConfig]] = {}
-    for config in arena.open:
+    for config in arena.extrapolated if guessed else arena.open:
         value = config.params.get(knob)
         if value is not None and (config.speculates or knob not in _OF_SPECULATION):
             found.setdefault(value, []).append(config)

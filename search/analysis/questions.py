@@ -33,7 +33,7 @@ def verdicts(spec: StudySpec, arenas: Mapping[Key, Arena], launches: Sequence[La
     found = []
     for name, question in spec.questions.items():
         told = (
-            _of_knobs(question, arenas)
+            _of_knobs(spec, question, arenas)
             if isinstance(question, KnobQuestionSpec)
             else _of_configs(spec, question, arenas, launches)
         )
@@ -72,41 +72,64 @@ def _pair(
     guessed = [one for one in (config, other) if one in arena.extrapolated]
     gain = arena.gain(config, other)
     if guessed and gain is not None:
-        names = " and ".join(map(str, guessed))
-        expects = f"the model expects {gain_words(gain)} at C={load}"
-        commands = " and ".join(f"`python -m search try --study {spec.study} {one}`" for one in guessed)
-        return _Told(None, expects, (f"{names} {_was(guessed)} not measured, only extrapolated; {commands} would decide it",))
+        return _Told(None, f"the model expects {gain_words(gain)} at C={load}", (_to_decide(spec, guessed),))
     told = arena.compare(config, other)
     if told is None:
         return _Told(None, missing=(f"{config} and {other} have no number to compare at C={load}",))
     return _Told(told, _at(Gain.of(told), load))
 
 
-def _of_knobs(question: KnobQuestionSpec, arenas: Mapping[Key, Arena]) -> Iterator[tuple[str, Iterator[_Told]]]:
+def _of_knobs(spec: StudySpec, question: KnobQuestionSpec, arenas: Mapping[Key, Arena]) -> Iterator[tuple[str, Iterator[_Told]]]:
     for other in question.against:
         yield f"best of {question.knob} {question.value} against best of {question.knob} {other}", (
-            _values(question, other, arenas.get((RATE, load)), load) for load in sorted(question.at)
+            _values(spec, question, other, arenas.get((RATE, load)), load) for load in sorted(question.at)
         )
 
 
-def _values(question: KnobQuestionSpec, other: int | str, arena: Arena | None, load: int) -> _Told:
-    values = {} if arena is None else values_of(arena, question.knob)
+def _values(spec: StudySpec, question: KnobQuestionSpec, other: int | str, arena: Arena | None, load: int) -> _Told:
+    values = {} if arena is None or arena.only_expected else values_of(arena, question.knob)
     missing = [value for value in (question.value, other) if value not in values]
     if arena is None or missing:
-        return _Told(None, missing=tuple(f"no config with {question.knob} {value} was measured at C={load}" for value in missing))
+        return (_guessed(spec, question, other, arena) if arena is not None else None) or _Told(
+            None, missing=tuple(f"no config with {question.knob} {value} was measured at C={load}" for value in missing)
+        )
     found = rivals(arena, question.knob, values[question.value], values[other])
     told = found.told
     if told.gain is None or told.best is None or told.other is None:
         return _Told(None, missing=(f"nothing can be compared at C={load}",))
-    gain = Gain.of(told.gain)
-    if {SpecConfig.from_id(told.best), SpecConfig.from_id(told.other)} & arena.extrapolated:
-        return _Told(None, _at(gain, load), (f"only extrapolated at C={load}: {told.best} and {told.other}",))
-    words = f"{_at(gain, load)} ({told.best} and {told.other}"
+    words = f"{_at(Gain.of(told.gain), load)} ({told.best} and {told.other}"
     words += ", started again after the choice)" if told.picked_afresh else ")"
     if found.alone is not None:
         pairs = f"{found.pairs} pair{'' if found.pairs == 1 else 's'}"
         words += f", {gain_words(Gain.of(found.alone))} at fixed other knobs ({pairs})"
     return _Told(told.gain, words)
+
+
+def _guessed(spec: StudySpec, question: KnobQuestionSpec, other: int | str, arena: Arena) -> _Told | None:
+    """What the fit expects of a value that was never measured; None where it has nothing to say."""
+    if arena.expects is None:
+        return None
+    fitted = {} if arena.only_expected else values_of(arena, question.knob)
+    far = values_of(arena, question.knob, guessed=True)
+    sides = [fitted.get(value) or far.get(value) for value in (question.value, other)]
+    if not all(sides):
+        return None
+    load = arena.concurrency
+    best = [
+        max(side, key=lambda config: rate.value if (rate := arena.rate(config)) else 0.0) for side in sides if side
+    ]
+    gain = arena.gain(*best)
+    if gain is None:
+        return None
+    words = f"the model expects {gain_words(gain)} at C={load} ({best[0]} and {best[1]})"
+    return _Told(None, words, (_to_decide(spec, [one for one in best if one in arena.extrapolated]),))
+
+
+def _to_decide(spec: StudySpec, guessed: Sequence[SpecConfig]) -> str:
+    """What was not measured, and the launches that would decide it."""
+    commands = " and ".join(f"`python -m search try --study {spec.study} {one}`" for one in guessed)
+    was = "was" if len(guessed) == 1 else "were"
+    return f"{' and '.join(map(str, guessed))} {was} not measured, only extrapolated; {commands} would decide it"
 
 
 def _at(gain: Gain, load: int) -> str:
@@ -115,10 +138,6 @@ def _at(gain: Gain, load: int) -> str:
         settled = settled_by(gain)
         text += f" (not separable{f'; {settled}' if settled else ''})"
     return text
-
-
-def _was(configs: Sequence[SpecConfig]) -> str:
-    return "was" if len(configs) == 1 else "were"
 
 
 def _why_missing(config: SpecConfig, load: int, launches: Sequence[LaunchRecord]) -> str:

@@ -162,6 +162,49 @@ questions:
     assert answers["width-or-overlap"].text == "v1-k1-s2-d3 ended as FAILED (OOM_GRAPH)."
 
 
+def test_question_about_a_knob_compares_the_best_of_each_value(spec):
+    """The tree that was named loses; another tree of the same width wins (#12)."""
+    table = {
+        "off": {1: 100.0, 100: 1000.0},
+        "v1-k1-s2-d3": {1: 110.0, 100: 1050.0},
+        "v1-k2-s2-d7": {1: 105.0, 100: 1100.0},
+        "v1-k2-s3-d8": {1: 121.0, 100: 1200.0},
+        "v1-k4-s3-d8": {1: 100.0, 100: 800.0},
+    }
+    extra = """\
+questions:
+  wide: {knob: topk, value: 2, against: [1, 4], at: [1, 100]}
+  narrow: {knob: topk, value: 1, against: [2], at: [100]}
+  deep: {knob: num_steps, value: 5, against: [2], at: [1]}
+"""
+    judged = judge(spec(extra, watch="[]"), started(table))
+    answers = {answer.name: answer for answer in judged.verdicts}
+    assert answers["wide"].verdict == "supported" and answers["narrow"].verdict == "refuted"
+    assert "best of topk 2 against best of topk 1: +10.0% [" in answers["wide"].text
+    assert "(v1-k2-s3-d8 and v1-k4-s3-d8), +21.0% [" in answers["wide"].text
+    assert "at fixed other knobs (1 pair)" in answers["wide"].text
+    assert answers["deep"].verdict == "not measured"
+    assert answers["deep"].text == "no config with num_steps 5 was measured at C=1."
+    assert {one.config_id for one in judged.contenders} == {"v1-k2-s3-d8", "v1-k1-s2-d3", "v1-k4-s3-d8"}
+    once = judge(spec(extra, watch="[]"), launches_of(table))
+    assert {answer.verdict for answer in once.verdicts} == {"assumed scatter", "not measured"}
+
+
+def test_table_of_knobs_says_what_else_differs_and_what_is_not_told_apart(spec):
+    table = {
+        "off": {1: 100.0, 100: 1000.0},
+        "v1-k1-s3-d4": {1: 100.0, 100: 1000.0},
+        "v1-k2-s3-d4": {1: 100.1, 100: 1001.0},
+        "v1-k4-s3-d16": {1: 80.0, 100: 700.0},
+    }
+    rows = {(w.knob, w.concurrency, w.value, w.other): w for w in judge(spec(watch="[]"), started(table)).knobs}
+    close, far = rows["topk", 100, 2, 1], rows["topk", 100, 2, 4]
+    assert close.gain.separable is False and close.differ_too == () and close.pairs == 1
+    assert far.gain.separable and far.differ_too == ("num_draft_tokens",) and far.alone is None
+    tokens = rows["num_draft_tokens", 100, 4, 16]
+    assert tokens.gain.value > 1.3 and tokens.differ_too == ("topk",)  # says nothing of 4 against 16 tokens alone
+
+
 def test_gap_within_the_scatter_is_ahead_with_the_starts_that_would_settle_it(spec):
     table = {"off": {1: 100.0, 100: 1000.0}, "v2-k1-s2-d3": {1: 90.0, 100: 1015.0}}
     judged = judge(spec(watch="[]"), started(table, scatter=0.02))
@@ -271,6 +314,9 @@ def test_what_only_extrapolation_prefers_is_worth_a_launch_but_no_winner(spec):
     )
 
 
+QUESTION = "questions:\n  wide: {knob: topk, value: 2, against: [4], at: [100]}\n"
+
+
 class TestFittedSimulator:
     """A study on the cost model that was fitted to the story's twelve numbers."""
 
@@ -305,6 +351,14 @@ class TestFittedSimulator:
             "decide it; v1-k2-s2-d7 against off: the model expects "
         )
         assert "(90% band " in answer.text
+
+    def test_question_about_a_value_that_was_only_extrapolated_is_not_measured(self, study_text, fitted):
+        asked = fitted.model_copy(
+            update={"questions": parse_study(study_text + QUESTION, name="x").questions}
+        )
+        guessed = [replace(one, number=one.number + 20) for one in started({"v1-k2-s2-d7": {1: 99.0, 100: 999.0}}, extrapolated=True)]
+        (answer,) = judge(asked, [*started(STORY), *guessed]).verdicts
+        assert answer.verdict == "not measured" and "would decide it; best of topk 2 against best of topk 4: the model expects" in answer.text
 
     def test_loads_where_the_fit_alone_speaks_are_no_verdict(self, fitted):
         only = started({"off": {1: 92.0, 100: 773.0}, "v1-k2-s2-d7": {1: 99.0, 100: 1999.0}})
