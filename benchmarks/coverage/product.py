@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from search.analysis.analyse import judge
-from search.analysis.findings import Judgement
+from search.analysis.findings import Judgement, QuestionVerdict
 from search.config import SpecConfig
 from search.contracts import PhaseResult
 from search.outcomes import Outcome
@@ -108,7 +108,7 @@ def tally(world: World, design: Design, studies: int, seed: int) -> Tally:
     return Tally(world, design, studies, shares["any"], shares["found"], shares["drift"], shares["question"], mean)
 
 
-def answers(judged: Judgement, world: World) -> Iterator[object]:
+def answers(judged: Judgement, world: World) -> Iterator[QuestionVerdict]:
     """Verdicts on questions of which nothing is true in this world."""
     for answer in judged.verdicts:
         if not (world.gain and answer.name == "wide"):
@@ -131,9 +131,7 @@ def launches(spec: StudySpec, world: World, design: Design, rng: np.random.Gener
                     rate = 100 * load * exp(level - 0.03 * held_out + world.within * rng.standard_normal())
                     phases.append(_phase(load, repeat + 1, rate, held_out=held_out))
         made.append(
-            LaunchRecord(
-                len(made) + 1, stage, config, config, _START, outcome=Outcome.MEASURED, phases=tuple(phases)
-            )
+            LaunchRecord(len(made) + 1, stage, config, config, _START, outcome=Outcome.MEASURED, phases=tuple(phases))
         )
 
     start("off", "baseline", (False, True))

@@ -160,7 +160,9 @@ class Arena:
         return self.expects.rate(config, self.concurrency).value
 
 
-def readings_of(spec: StudySpec, launches: Sequence[LaunchRecord], memo: Memo) -> dict[Key, dict[SpecConfig, list[Reading]]]:
+def readings_of(
+    spec: StudySpec, launches: Sequence[LaunchRecord], memo: Memo
+) -> dict[Key, dict[SpecConfig, list[Reading]]]:
     """All readings by metric and load, then by config.
 
     Args:
@@ -178,9 +180,7 @@ def readings_of(spec: StudySpec, launches: Sequence[LaunchRecord], memo: Memo) -
     return found
 
 
-def contested(
-    spec: StudySpec, arenas: Mapping[Key, Arena]
-) -> dict[Key, Arena]:
+def contested(spec: StudySpec, arenas: Mapping[Key, Arena]) -> dict[Key, Arena]:
     """The arenas with their verdicts; the chance of any false gain in all of them is at most 5%."""
     objectives = [key_of(axis) for axis in spec.axes]
     order = sorted(arenas, key=lambda key: (objectives.index(key) if key in objectives else len(objectives), key))
@@ -195,9 +195,7 @@ def contested(
         if arenas[key].open and not arenas[key].only_expected
     }
     baselines = {config.config_id for arena in arenas.values() for config in arena.open if not config.speculates}
-    verdicts = study_winners(
-        contests, baselines, lambda name: simplicity(SpecConfig.from_id(name)), worth=spec.worth
-    )
+    verdicts = study_winners(contests, baselines, lambda name: simplicity(SpecConfig.from_id(name)), worth=spec.worth)
     return {key: _with(arena, verdicts.get(key)) for key, arena in arenas.items()}
 
 
@@ -216,9 +214,7 @@ def arena_of(
 
 
 def _with(arena: Arena, verdict: Verdict | None) -> Arena:
-    return Arena(
-        arena.key, arena.groups, arena.open, arena.extrapolated, arena.expects, arena.scatter, verdict
-    )
+    return Arena(arena.key, arena.groups, arena.open, arena.extrapolated, arena.expects, arena.scatter, verdict)
 
 
 def _readings(axes: Sequence[Objective], launch: LaunchRecord) -> Iterator[tuple[Key, Reading]]:

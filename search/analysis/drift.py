@@ -67,7 +67,7 @@ def host_drifts(launches: Sequence[LaunchRecord], arenas: Mapping[Key, Arena]) -
             mine = [one for one in arena.groups.get(config, ()) if one.slot == str(slot) and not one.fresh]
             end = [one for one in mine if one.start == last[slot, config]]
             pairs[slot, config, arena.concurrency] = [one for one in mine if one.start not in closing], end, scatter
-    found = drifts(dict(pairs))
+    found = drifts(pairs)
     told = []
     for slot, config in sorted(again, key=lambda key: (key[0], again[key][0].number)):
         loads = sorted(load for s, c, load in pairs if (s, c) == (slot, config) and (slot, config, load) in found)
@@ -181,10 +181,12 @@ def slot_sentences(launches: Sequence[LaunchRecord], arenas: Mapping[Key, Arena]
             if arena.key[0] != RATE or config.speculates:
                 continue
             for slot in others:
-                here, there = ([_anywhere(one) for one in readings if one.slot == str(which)] for which in (first, slot))
+                here, there = (
+                    [_anywhere(one) for one in readings if one.slot == str(which)] for which in (first, slot)
+                )
                 if here and there:
                     pairs[slot, config, arena.concurrency] = here, there, arena.scatter
-    told = drifts(dict(pairs))
+    told = drifts(pairs)
     parts: dict[tuple[int, SpecConfig], list[str]] = {}
     for slot, config, load in sorted(pairs, key=lambda key: (key[0], key[1].config_id, key[2])):
         found = told.get((slot, config, load))

@@ -103,7 +103,11 @@ def _value(winner: LoadWinner, config: SpecConfig, results: Sequence[ConfigResul
 def _rate(winner: LoadWinner, config: SpecConfig, results: Sequence[ConfigResult]) -> Estimate:
     if config == winner.config:
         return winner.rate
-    return winner.baseline_rate if config == winner.baseline else rate_at(results, config, winner.concurrency) or winner.rate
+    return (
+        winner.baseline_rate
+        if config == winner.baseline
+        else rate_at(results, config, winner.concurrency) or winner.rate
+    )
 
 
 def _objective_sentence(winner: ObjectiveWinner) -> str:
@@ -147,7 +151,9 @@ def _pays(winners: Sequence[LoadWinner]) -> Iterator[str]:
         parts.append(f"Speculation pays at C={loads_listed(paying)}")
     if slower:
         lead = "it does not pay" if parts else "Speculation does not pay"
-        parts.append(f"{lead} at C={loads_listed(slower)}, where everything measured is slower than {_named(measured, slower)}")
+        parts.append(
+            f"{lead} at C={loads_listed(slower)}, where everything measured is slower than {_named(measured, slower)}"
+        )
     if still:
         parts.append(f"{'no gain' if parts else 'No gain of speculation'} is shown at C={loads_listed(still)}")
     if parts:
@@ -166,7 +172,9 @@ def _ahead(winners: Sequence[LoadWinner]) -> Iterator[str]:
             continue
         best = winner.ahead[0]
         settled = settled_by(best.gain)
-        parts.append(f"{best.config} at C={winner.concurrency}, {gain_words(best.gain)}{f' ({settled})' if settled else ''}")
+        parts.append(
+            f"{best.config} at C={winner.concurrency}, {gain_words(best.gain)}{f' ({settled})' if settled else ''}"
+        )
     if parts:
         yield f"Ahead of the best baseline, but not shown after all the comparisons made: {'; '.join(parts)}."
 

@@ -52,8 +52,9 @@ def rivals(arena: Arena, knob: str, mine: Sequence[SpecConfig], theirs: Sequence
         mine: Configs with one value.
         theirs: With another.
     """
-    sides = [_groups(arena, side) for side in (mine, theirs)]
-    told = best_of_each(*sides, arena.scatter, higher_is_better=arena.judge.higher_is_better)
+    told = best_of_each(
+        _groups(arena, mine), _groups(arena, theirs), arena.scatter, higher_is_better=arena.judge.higher_is_better
+    )
     others = {_without(config, knob): config for config in theirs}
     pairs = [(config, others[rest]) for config in mine if (rest := _without(config, knob)) in others]
     known = [gain for one, other in pairs if (gain := arena.compare(one, other)) is not None]

@@ -42,7 +42,9 @@ def verdicts(spec: StudySpec, arenas: Mapping[Key, Arena], launches: Sequence[La
         verdict = finding([one.gain for one in every], level=level, worth=spec.worth)
         missing = dict.fromkeys(reason for one in every for reason in one.missing)
         said = [
-            f"{subject}: {', '.join(words)}" for subject, ones in parts if (words := [one.words for one in ones if one.words])
+            f"{subject}: {', '.join(words)}"
+            for subject, ones in parts
+            if (words := [one.words for one in ones if one.words])
         ]
         found.append(QuestionVerdict(name, verdict, "; ".join((*missing, *said)) + "."))
     return found
@@ -53,8 +55,9 @@ def _of_configs(
 ) -> Iterator[tuple[str, Iterator[_Told]]]:
     config = SpecConfig.from_id(question.config)
     for other in map(SpecConfig.from_id, question.against):
-        yield f"{config} against {other}", (
-            _pair(spec, arenas.get((RATE, load)), load, config, other, launches) for load in sorted(question.at)
+        yield (
+            f"{config} against {other}",
+            (_pair(spec, arenas.get((RATE, load)), load, config, other, launches) for load in sorted(question.at)),
         )
 
 
@@ -79,10 +82,13 @@ def _pair(
     return _Told(told, _at(Gain.of(told), load))
 
 
-def _of_knobs(spec: StudySpec, question: KnobQuestionSpec, arenas: Mapping[Key, Arena]) -> Iterator[tuple[str, Iterator[_Told]]]:
+def _of_knobs(
+    spec: StudySpec, question: KnobQuestionSpec, arenas: Mapping[Key, Arena]
+) -> Iterator[tuple[str, Iterator[_Told]]]:
     for other in question.against:
-        yield f"best of {question.knob} {question.value} against best of {question.knob} {other}", (
-            _values(spec, question, other, arenas.get((RATE, load)), load) for load in sorted(question.at)
+        yield (
+            f"best of {question.knob} {question.value} against best of {question.knob} {other}",
+            (_values(spec, question, other, arenas.get((RATE, load)), load) for load in sorted(question.at)),
         )
 
 
@@ -115,9 +121,7 @@ def _guessed(spec: StudySpec, question: KnobQuestionSpec, other: int | str, aren
     if not all(sides):
         return None
     load = arena.concurrency
-    best = [
-        max(side, key=lambda config: rate.value if (rate := arena.rate(config)) else 0.0) for side in sides if side
-    ]
+    best = [max(side, key=lambda config: rate.value if (rate := arena.rate(config)) else 0.0) for side in sides if side]
     gain = arena.gain(*best)
     if gain is None:
         return None

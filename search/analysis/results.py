@@ -75,12 +75,8 @@ def with_gains(spec: StudySpec, result: ConfigResult, arenas: Mapping[Key, Arena
     """A result with the intervals of its values, its gains over the best baselines and its score."""
     searched = None if result.searched is None else with_gains(spec, result.searched, arenas)
     loads = {load: _with_interval(result, at, arenas[RATE, load]) for load, at in result.loads.items()}
-    first, second = (
-        _value(spec, place, result, arenas) or before for place, before in enumerate(result.values)
-    )
-    gains = {
-        load: gain for load in loads if (gain := _gain(arenas[RATE, load], result.config)) is not None
-    }
+    first, second = (_value(spec, place, result, arenas) or before for place, before in enumerate(result.values))
+    gains = {load: gain for load in loads if (gain := _gain(arenas[RATE, load], result.config)) is not None}
     score = _score([_gain(arenas[key_of(axis)], result.config) for axis in spec.axes])
     return replace(
         result,
@@ -107,9 +103,7 @@ def _with_interval(result: ConfigResult, at: LoadResult, arena: Arena) -> LoadRe
     return replace(at, rate=rate, tpot_ms=times)
 
 
-def _value(
-    spec: StudySpec, place: int, result: ConfigResult, arenas: Mapping[Key, Arena]
-) -> Estimate | None:
+def _value(spec: StudySpec, place: int, result: ConfigResult, arenas: Mapping[Key, Arena]) -> Estimate | None:
     axis = spec.axes[place]
     arena, confirmed = arenas[key_of(axis)], _part(result, axis.concurrency)
     if arena.key[0] == RATE and axis.metric.direction is Direction.MAXIMIZE:

@@ -127,7 +127,9 @@ def _role(axis: Objective) -> str:
     return axis.metric.role or f"best-{axis.metric.name.replace('_', '-')}-at-c{axis.concurrency}"
 
 
-def objective_winners(axes: Objectives, arenas: Mapping[Key, Arena], results: Sequence[ConfigResult]) -> list[ObjectiveWinner]:
+def objective_winners(
+    axes: Objectives, arenas: Mapping[Key, Arena], results: Sequence[ConfigResult]
+) -> list[ObjectiveWinner]:
     """A winner for each objective that is not the rate of its load, once a baseline was measured."""
     at = {axis: arenas.get(key_of(axis)) for axis in axes if not is_rate(axis)}
     found = (_objective_winner(axis, arena, results) for axis, arena in at.items() if arena is not None)

@@ -9,7 +9,7 @@ from search.analysis.findings import PredictedValue
 from search.metrics import gain_percent
 from search.report.content import ReportContent
 from search.report.figures import calm_layout, error_bars, figure_json
-from search.report.markup import config_code, ci_span, gain_span, list_of, table_of, tag_span
+from search.report.markup import ci_span, config_code, gain_span, list_of, table_of, tag_span
 from search.report.text import metric_bounds, metric_number
 from search.stats.estimates import Estimate
 

@@ -6,7 +6,17 @@ from search.analysis.findings import Gain, KnobWorth
 from search.metrics import gain_percent
 from search.report.text import gain_bounds
 
-KNOB_HEADERS = ("knob", "load", "best value", "against", "best of each", "told apart", "configs", "differ also in", "that knob alone")
+KNOB_HEADERS = (
+    "knob",
+    "load",
+    "best value",
+    "against",
+    "best of each",
+    "told apart",
+    "configs",
+    "differ also in",
+    "that knob alone",
+)
 KNOB_KEY = (
     "The best config with the best value of each knob against the best with each other value, with 95% intervals: over "
     "all configs of both values at once, or of starts made after the choice where a config is marked with +. Configs "

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from search.analysis.findings import ConfigResult
 from search.metrics import gain_percent, number, own_axes
 from search.report.content import ReportContent
-from search.report.scripts import script_names
 from search.report.knobs import KNOB_HEADERS, KNOB_KEY, knob_cells
+from search.report.scripts import script_names
 from search.report.text import (
     GAIN_KEY,
     KIND_SENTENCES,

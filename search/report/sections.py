@@ -12,8 +12,8 @@ from search.report.content import ReportContent
 from search.report.knobs import KNOB_HEADERS, KNOB_KEY, knob_cells
 from search.report.markup import (
     NOTHING,
-    config_code,
     ci_span,
+    config_code,
     gain_span,
     list_of,
     number_cell,
@@ -173,10 +173,7 @@ def _config_row(content: ReportContent, result: ConfigResult, *, on_front: bool)
         cells.append(
             number_cell(
                 at.rate.value if at else None,
-                beside=ci_span(bounds(at.rate))
-                + _gain_cell(content, result, load)
-                if at
-                else "",
+                beside=ci_span(bounds(at.rate)) + _gain_cell(content, result, load) if at else "",
             )
         )
     for load in content.objective_loads:

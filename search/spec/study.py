@@ -330,11 +330,12 @@ class KnobQuestionSpec(_Part):
 
 def _form_of_question(data: object) -> str:
     named = data if isinstance(data, Mapping) else getattr(data, "__dict__", {})
-    return "knob" if "knob" in named else "config"
+    return "of-a-knob" if "knob" in named else "of-configs"
 
 
 AnyQuestion: TypeAlias = Annotated[
-    Annotated[QuestionSpec, Tag("config")] | Annotated[KnobQuestionSpec, Tag("knob")], Discriminator(_form_of_question)
+    Annotated[QuestionSpec, Tag("of-configs")] | Annotated[KnobQuestionSpec, Tag("of-a-knob")],
+    Discriminator(_form_of_question),
 ]
 """`{config: v2-k1-s2-d3, against: [off], at: [100]}`, or `{knob: topk, value: 2, against: [1, 4], at: [1, 100]}`."""
 

@@ -76,9 +76,7 @@ def result(config_id: str, launch: int, *, doubt: float | None = 0.01) -> Config
         (launch,),
         False,
         (),
-        gains={
-            load: Gain(rate / base) for load, rate, base in zip(LOADS, RATES[config_id], RATES["off"], strict=True)
-        },
+        gains={load: Gain(rate / base) for load, rate, base in zip(LOADS, RATES[config_id], RATES["off"], strict=True)},
     )
 
 

@@ -88,7 +88,9 @@ def test_shipped_studies_are_right(name, tmp_path):
     assert load_study(find_study(name, here=tmp_path)).study == name
 
 
-@pytest.mark.parametrize(("words", "share"), [("", 0.02), ("worth: 2%\n", 0.02), ("worth: 0.035\n", 0.035), ("worth: 0.5 %\n", 0.005)])
+@pytest.mark.parametrize(
+    ("words", "share"), [("", 0.02), ("worth: 2%\n", 0.02), ("worth: 0.035\n", 0.035), ("worth: 0.5 %\n", 0.005)]
+)
 def test_gain_that_matters_is_a_share_or_a_percentage(study_text, words, share):
     spec = parse_study(study_text + words, name="x")
     assert spec.worth == pytest.approx(share)
@@ -114,7 +116,12 @@ def test_question_may_be_about_a_knob(study_text):
         ("{knob: topc, value: 2, against: [1], at: [1]}", "must be a knob of the space, one of spec_version, topk"),
         ("{knob: topk, value: 2, against: [1, 2], at: [1]}", "`value` must not be among `against`, but 2 is"),
         ("{knob: topk, value: 2, at: [1]}", "against"),
-        ("{config: off, value: 2, against: [off], at: [1]}", "value"),
+        ("{config: off, value: 2, against: [off], at: [1]}", "`questions.q.value`: is not a key of a study file"),
+        (
+            "{knob: topk, vale: 2, against: [1], at: [1]}",
+            "`questions.q.vale`: is not a key of a study file; did you mean `value`?",
+        ),
+        ("{knob: topk, value: 2, against: [1], at: [0]}", "`questions.q.at.0`: should be at least 1"),
     ],
 )
 def test_question_about_a_knob_that_cannot_be_asked_is_refused(study_text, question, said):

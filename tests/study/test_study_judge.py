@@ -88,9 +88,14 @@ def test_one_start_of_each_config_in_words(story):
     said = story.headlines
     assert said[0].startswith("From C=1 on: no speculation (off), 92.7 [")
     assert said[1] == "No gain of speculation is shown at C=1, 30, 100, 250."
-    assert said[2].startswith("Ahead of the best baseline, but not shown after all the comparisons made: v2-k1-s2-d3 at C=30, +10.1% [")
+    assert said[2].startswith(
+        "Ahead of the best baseline, but not shown after all the comparisons made: v2-k1-s2-d3 at C=30, +10.1% ["
+    )
     assert "; assumed scatter]" in said[2]
-    assert said[3].startswith("Assumed scatter: too little was started twice") and "(pooled degrees of freedom: 0 at C=1, 0 at C=100; 4 are needed)" in said[3]
+    assert (
+        said[3].startswith("Assumed scatter: too little was started twice")
+        and "(pooled degrees of freedom: 0 at C=1, 0 at C=100; 4 are needed)" in said[3]
+    )
     assert not any("pays" in line for line in said)
 
 
@@ -109,7 +114,9 @@ def test_story_with_several_starts_of_each(spec):
         "shown at C=100.",
         judged.headlines[-1],
     )
-    assert judged.headlines[-1].startswith("Ahead of the best baseline, but not shown after all the comparisons made: v2-k1-s2-d3 at C=100, +0.2% [")
+    assert judged.headlines[-1].startswith(
+        "Ahead of the best baseline, but not shown after all the comparisons made: v2-k1-s2-d3 at C=100, +0.2% ["
+    )
 
 
 def test_story_front_scores_and_picks(spec):
@@ -209,7 +216,11 @@ def test_gap_within_the_scatter_is_ahead_with_the_starts_that_would_settle_it(sp
     table = {"off": {1: 100.0, 100: 1000.0}, "v2-k1-s2-d3": {1: 90.0, 100: 1015.0}}
     judged = judge(spec(watch="[]"), started(table, scatter=0.02))
     winner = judged.winners[1]
-    assert winner.config.config_id == "off" and not winner.claimed and [c.config_id for c in winner.tied] == ["v2-k1-s2-d3"]
+    assert (
+        winner.config.config_id == "off"
+        and not winner.claimed
+        and [c.config_id for c in winner.tied] == ["v2-k1-s2-d3"]
+    )
     assert not winner.same
     (ahead,) = [line for line in judged.headlines if line.startswith("Ahead")]
     assert "v2-k1-s2-d3 at C=100, +1.5% [" in ahead and "more starts of each would settle it" in ahead
@@ -224,7 +235,9 @@ def test_simplest_of_what_cannot_be_told_from_the_best_wins(spec):
     }
     winner = judge(spec(watch="[]"), started(table)).winners[1]
     assert winner.config.config_id == "v2-k1-s2-d3" and winner.claimed
-    assert [config.config_id for config in winner.tied] == ["v2-k1-s3-d4"] == [config.config_id for config in winner.same]
+    assert (
+        [config.config_id for config in winner.tied] == ["v2-k1-s3-d4"] == [config.config_id for config in winner.same]
+    )
 
 
 def test_gain_that_is_told_from_the_best_is_not_given_away_for_simplicity(spec):
@@ -259,7 +272,7 @@ def test_repeats_of_all_launches_of_a_config_are_pooled(spec):
     second = launch(2, "off", [phase(1, 100.0), phase(100, 1100.0)])
     (result,) = judge(spec(), [first, second]).results
     assert result.launches == (1, 2) and result.values[1].value == pytest.approx((1000.0 * 1100.0) ** 0.5)
-    assert result.values[1].lo < 1000.0 and 1100.0 < result.values[1].hi
+    assert result.values[1].lo < 1000.0 and result.values[1].hi > 1100.0
 
 
 def test_measurement_belongs_to_the_config_that_ran(spec):
@@ -323,7 +336,11 @@ class TestFittedSimulator:
     @pytest.fixture
     def fitted(self, study_text):
         text = study_text.replace("watch: [30]", "watch: [30, 250]")
-        return parse_study(text + "simulation: {physics: kimi-k25-story}\nquestions:\n  tree: {config: v1-k2-s2-d7, against: [off], at: [100]}\n", name="x")
+        return parse_study(
+            text
+            + "simulation: {physics: kimi-k25-story}\nquestions:\n  tree: {config: v1-k2-s2-d7, against: [off], at: [100]}\n",
+            name="x",
+        )
 
     @pytest.fixture
     def judged(self, fitted):
@@ -338,7 +355,11 @@ class TestFittedSimulator:
         told = next(result for result in judged.results if result.config == config)
         limit = fitted.engine.max_running_requests
         band = rate_band(load_physics("kimi-k25-story"), config, 100, running_limit=limit)
-        assert (told.loads[100].rate.value, told.loads[100].rate.lo, told.loads[100].rate.hi) == (band.value, band.low, band.high)
+        assert (told.loads[100].rate.value, told.loads[100].rate.lo, told.loads[100].rate.hi) == (
+            band.value,
+            band.low,
+            band.high,
+        )
         ratio = ratio_band(load_physics("kimi-k25-story"), config, SpecConfig.from_id("off"), 100, running_limit=limit)
         assert (told.gains[100].value, told.gains[100].lo, told.gains[100].hi) == (ratio.value, ratio.low, ratio.high)
         assert told.gains[100].band and told.gains[100].separable is None
@@ -353,21 +374,28 @@ class TestFittedSimulator:
         assert "(90% band " in answer.text
 
     def test_question_about_a_value_that_was_only_extrapolated_is_not_measured(self, study_text, fitted):
-        asked = fitted.model_copy(
-            update={"questions": parse_study(study_text + QUESTION, name="x").questions}
-        )
-        guessed = [replace(one, number=one.number + 20) for one in started({"v1-k2-s2-d7": {1: 99.0, 100: 999.0}}, extrapolated=True)]
+        asked = fitted.model_copy(update={"questions": parse_study(study_text + QUESTION, name="x").questions})
+        guessed = [
+            replace(one, number=one.number + 20)
+            for one in started({"v1-k2-s2-d7": {1: 99.0, 100: 999.0}}, extrapolated=True)
+        ]
         (answer,) = judge(asked, [*started(STORY), *guessed]).verdicts
-        assert answer.verdict == "not measured" and "would decide it; best of topk 2 against best of topk 4: the model expects" in answer.text
+        assert (
+            answer.verdict == "not measured"
+            and "would decide it; best of topk 2 against best of topk 4: the model expects" in answer.text
+        )
 
     def test_loads_where_the_fit_alone_speaks_are_no_verdict(self, fitted):
         only = started({"off": {1: 92.0, 100: 773.0}, "v1-k2-s2-d7": {1: 99.0, 100: 1999.0}})
         only = [
-            replace(one, phases=tuple(replace(p, extrapolated=one.config.speculates) for p in one.phases)) for one in only
+            replace(one, phases=tuple(replace(p, extrapolated=one.config.speculates) for p in one.phases))
+            for one in only
         ]
         judged = judge(fitted, only)
         assert all(winner.only_expected and not winner.claimed for winner in judged.winners)
-        assert judged.headlines[0].startswith("Not measured at these loads; the model expects as the best: off at C=1; ")
+        assert judged.headlines[0].startswith(
+            "Not measured at these loads; the model expects as the best: off at C=1; "
+        )
         assert not any("pay" in line for line in judged.headlines)
 
 
@@ -459,7 +487,8 @@ def test_confirmed_gain_is_of_the_fresh_starts_on_the_same_prompts(spec):
     launches = [of(n, "off", "baseline", both(100.0 + n / 10)) for n in (1, 2, 3, 4)]
     launches += [of(5, "v2-k1-s2-d3", "search", [(1, 113.0, False), (100, 1130.0, False)])]
     launches += [
-        of(n, "v2-k1-s2-d3", "confirm", [(1, 84.0 + n / 10, True), (100, 9 * (105.0 + n / 10), True)]) for n in (6, 7, 8)
+        of(n, "v2-k1-s2-d3", "confirm", [(1, 84.0 + n / 10, True), (100, 9 * (105.0 + n / 10), True)])
+        for n in (6, 7, 8)
     ]
     judged = judge(spec(watch="[]"), launches)
     for winner in judged.winners:
@@ -472,7 +501,12 @@ def test_nothing_but_failures_or_numbers_that_are_none_judges_nothing(spec):
     zero = launch(1, "off", [phase(1, 1e-9), phase(100, 1e-9)])
     zero = replace(zero, phases=tuple(replace(p, output_tps=0.0, tpot_ms=float("inf")) for p in zero.phases))
     tree = launch(2, "v2-k1-s2-d3", [phase(1, 100.0), phase(100, 1000.0)])
-    for launches in ([], [zero], [zero, tree], [replace(tree, outcome=Outcome.FAILED, reason=Reason.OOM_GRAPH, phases=())]):
+    for launches in (
+        [],
+        [zero],
+        [zero, tree],
+        [replace(tree, outcome=Outcome.FAILED, reason=Reason.OOM_GRAPH, phases=())],
+    ):
         judged = judge(spec(watch="[]"), launches)
         assert not any(winner.claimed for winner in judged.winners)
         assert not any("pay" in line for line in judged.headlines)

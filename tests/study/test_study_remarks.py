@@ -67,7 +67,9 @@ def test_drift_is_seen_through_prompts_that_differ(judged):
 def test_what_starts_differ_by_anyway_is_no_drift(judged):
     got = judged(*several(0.03), launch(7, c100=(960.0, 960.0), stage="closing"))
     assert not any("drifted" in line for line in got.headlines)
-    (steady,) = [line for line in got.remarks if line.startswith("No drift of the host is shown: baseline off on slot 0")]
+    (steady,) = [
+        line for line in got.remarks if line.startswith("No drift of the host is shown: baseline off on slot 0")
+    ]
     assert "-4.0% [-1" in steady
 
 
@@ -79,7 +81,9 @@ def test_two_starts_of_a_baseline_are_too_few_to_tell_a_drift(judged):
 
 def test_both_scatters_are_told_with_what_makes_the_interval_wide(judged):
     (told,) = [line for line in judged(*several(0.02)).remarks if line.startswith("Scatter at C=100")]
-    assert told.startswith("Scatter at C=100: starts of one config differ by 2.0% [1.2%, 5.7%] (4 degrees of freedom), repeats")
+    assert told.startswith(
+        "Scatter at C=100: starts of one config differ by 2.0% [1.2%, 5.7%] (4 degrees of freedom), repeats"
+    )
     assert told.endswith("The interval of v2-k1-s2-d3 there is wide because of: 100% starts.")
 
 
