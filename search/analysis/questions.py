@@ -93,12 +93,13 @@ def _of_knobs(
 
 
 def _values(spec: StudySpec, question: KnobQuestionSpec, other: int | str, arena: Arena | None, load: int) -> _Told:
+    if arena is not None and (guess := _guessed(spec, question, other, arena)) is not None:
+        return guess
     values = {} if arena is None or arena.only_expected else values_of(arena, question.knob)
-    missing = [value for value in (question.value, other) if value not in values]
+    missing = tuple(value for value in (question.value, other) if value not in values)
     if arena is None or missing:
-        return (_guessed(spec, question, other, arena) if arena is not None else None) or _Told(
-            None, missing=tuple(f"no config with {question.knob} {value} was measured at C={load}" for value in missing)
-        )
+        words = (f"no config with {question.knob} {value} was measured at C={load}" for value in missing)
+        return _Told(None, missing=tuple(words))
     found = rivals(arena, question.knob, values[question.value], values[other])
     told = found.told
     if told.gain is None or told.best is None or told.other is None:
@@ -112,21 +113,25 @@ def _values(spec: StudySpec, question: KnobQuestionSpec, other: int | str, arena
 
 
 def _guessed(spec: StudySpec, question: KnobQuestionSpec, other: int | str, arena: Arena) -> _Told | None:
-    """What the fit expects of a value that was never measured; None where it has nothing to say."""
-    if arena.expects is None:
+    """What the fit expects where it thinks the best of a value to be a config that it only extrapolates to.
+
+    None where the bests of both values rest on data, and where nothing is fitted.
+    """
+    expects, load = arena.expects, arena.concurrency
+    if expects is None:
         return None
     fitted = {} if arena.only_expected else values_of(arena, question.knob)
     far = values_of(arena, question.knob, guessed=True)
-    sides = [fitted.get(value) or far.get(value) for value in (question.value, other)]
+    sides = [[*fitted.get(value, ()), *far.get(value, ())] for value in (question.value, other)]
     if not all(sides):
         return None
-    load = arena.concurrency
-    best = [max(side, key=lambda config: rate.value if (rate := arena.rate(config)) else 0.0) for side in sides if side]
+    best = [max(side, key=lambda config: expects.rate(config, load).value) for side in sides]
+    guessed = [one for one in best if one in arena.extrapolated]
     gain = arena.gain(*best)
-    if gain is None:
+    if not guessed or gain is None:
         return None
     words = f"the model expects {gain_words(gain)} at C={load} ({best[0]} and {best[1]})"
-    return _Told(None, words, (_to_decide(spec, [one for one in best if one in arena.extrapolated]),))
+    return _Told(None, words, (_to_decide(spec, guessed),))
 
 
 def _to_decide(spec: StudySpec, guessed: Sequence[SpecConfig]) -> str:
