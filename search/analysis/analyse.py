@@ -10,6 +10,7 @@ from search.analysis.drift import drift_sentences, host_drifts, order_effects, s
 from search.analysis.findings import FailedLaunch, Judgement
 from search.analysis.headlines import headlines
 from search.analysis.knobs import contenders, knob_table
+from search.analysis.later import Later
 from search.analysis.memo import Memo
 from search.analysis.precision import assumed_sentences, scatter_sentences
 from search.analysis.questions import verdicts
@@ -58,8 +59,8 @@ def judge(spec: StudySpec, launches: Sequence[LaunchRecord], memo: Memo | None =
         barred=tuple(barred_configs(launches)),
         predictions=predictions(spec, launches),
         objective_winners=tuple(at_objectives),
-        knobs=tuple(knob_table(spec, arenas)),
-        contenders=tuple(contenders(spec, arenas)),
+        knobs=Later(lambda: knob_table(spec, arenas)),
+        contenders=Later(lambda: contenders(spec, arenas)),
     )
 
 

@@ -102,6 +102,14 @@ class Arena:
         baselines = [config for config in self.groups if not config.speculates]
         return max(baselines, key=lambda config: self._expected_rate(config), default=None)
 
+    @cached_property
+    def _standing(self) -> dict[SpecConfig, Comparison]:
+        """Gains over the reference that the contest has taken already."""
+        if self.verdict is None:
+            return {}
+        standings = self.verdict.standings
+        return {SpecConfig.from_id(one.config): one.gain for one in standings if one.gain is not None}
+
     def compare(self, config: SpecConfig, over: SpecConfig) -> Comparison | None:
         """How much better one is than another, above 1 where better; the same wherever it is asked.
 
@@ -126,7 +134,8 @@ class Arena:
             return Gain(1.0)
         if self.expects is not None and {config, over} & self.extrapolated:
             return self.expects.gain(config, over, self.concurrency)
-        told = self.compare(config, over)
+        told = self._standing.get(config) if over == self.reference else None
+        told = told or self.compare(config, over)
         return None if told is None else Gain.of(told)
 
     def value(self, config: SpecConfig, *, confirmed: bool | None = None) -> Estimate | None:

@@ -5,7 +5,7 @@ The types are the contract between judging and reporting.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from search.config import KnobValue, SpecConfig
@@ -328,5 +328,5 @@ class Judgement:
     barred: tuple[SpecConfig, ...] = ()
     predictions: PredictedValues = PredictedValues()
     objective_winners: tuple[ObjectiveWinner, ...] = ()
-    knobs: tuple[KnobWorth, ...] = ()
-    contenders: tuple[SpecConfig, ...] = ()
+    knobs: Sequence[KnobWorth] = ()
+    contenders: Sequence[SpecConfig] = ()

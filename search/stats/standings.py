@@ -77,7 +77,13 @@ class Judge:
         gains = {config: self.gain(self.told(readings), bases[reference]) for config, readings in others.items()}
         fresh = [config for config, readings in others.items() if only_fresh(readings)]
         family = fresh or list(others)
-        tests = {config: [self.gain(self.told(others[config]), base) for base in bases.values()] for config in family}
+        tests = {
+            config: [
+                gains[config] if name == reference else self.gain(self.told(others[config]), base)
+                for name, base in bases.items()
+            ]
+            for config in family
+        }
         full = {config: told for config, found in tests.items() if (told := _all_known(found))}
         levels = self._fallback(full, others, bases, level) if fresh else _together(full, level)
         found = [

@@ -385,6 +385,20 @@ class TestFittedSimulator:
             and "would decide it; best of topk 2 against best of topk 4: the model expects" in answer.text
         )
 
+    def test_question_whose_best_is_expected_beyond_the_data_is_not_answered_by_the_second_best(
+        self, study_text, fitted
+    ):
+        """Of v1 only the widest tree was measured; the model expects a chain to be twice as fast."""
+        asked = "questions:\n  overlap: {knob: spec_version, value: v2, against: [v1], at: [100]}\n"
+        spec = fitted.model_copy(update={"questions": parse_study(study_text + asked, name="x").questions})
+        assert judge(spec, started(STORY)).verdicts[0].verdict == "supported"
+        chain = started({"v1-k1-s2-d3": {1: 80.0, 100: 700.0}}, extrapolated=True)
+        chain = [replace(one, number=one.number + 20) for one in chain]
+        (answer,) = judge(spec, [*started(STORY), *chain]).verdicts
+        assert answer.verdict == "not measured" and answer.text.startswith(
+            "v1-k1-s2-d3 was not measured, only extrapolated"
+        )
+
     def test_loads_where_the_fit_alone_speaks_are_no_verdict(self, fitted):
         only = started({"off": {1: 92.0, 100: 773.0}, "v1-k2-s2-d7": {1: 99.0, 100: 1999.0}})
         only = [
