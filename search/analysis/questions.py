@@ -98,8 +98,8 @@ def _values(spec: StudySpec, question: KnobQuestionSpec, other: int | str, arena
     values = {} if arena is None or arena.only_expected else values_of(arena, question.knob)
     missing = tuple(value for value in (question.value, other) if value not in values)
     if arena is None or missing:
-        words = (f"no config with {question.knob} {value} was measured at C={load}" for value in missing)
-        return _Told(None, missing=tuple(words))
+        reasons = (f"no config with {question.knob} {value} was measured at C={load}" for value in missing)
+        return _Told(None, missing=tuple(reasons))
     found = rivals(arena, question.knob, values[question.value], values[other])
     told = found.told
     if told.gain is None or told.best is None or told.other is None:
