@@ -59,6 +59,7 @@ class LoadResult:
         ttft_ms: Time to first token, likewise.
         accept_length: Mean over repeats; None without speculation.
         extrapolated: A simulated value outside what the simulator was fitted to.
+        band: `rate` is what the fit expects, and its ends are the 90% band of that.
         accept: The accept length with its interval.
         outliers: Repeats that stand apart, one sentence each; they are in the values all the same.
         tails: Mean and 99th percentile of times that have no interval of their own, by the names of
@@ -75,6 +76,7 @@ class LoadResult:
     accept: Estimate | None = None
     outliers: tuple[str, ...] = ()
     tails: Mapping[str, Estimate] = field(default_factory=dict)
+    band: bool = False
 
 
 @dataclass(frozen=True, slots=True)

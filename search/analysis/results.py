@@ -100,7 +100,7 @@ def _with_interval(result: ConfigResult, at: LoadResult, arena: Arena) -> LoadRe
     if rate is None:
         return at
     times = arena.value(result.config, confirmed=confirmed) if at.concurrency == 1 and at.tpot_ms else at.tpot_ms
-    return replace(at, rate=rate, tpot_ms=times)
+    return replace(at, rate=rate, tpot_ms=times, band=arena.expects is not None and result.config in arena.extrapolated)
 
 
 def _value(spec: StudySpec, place: int, result: ConfigResult, arenas: Mapping[Key, Arena]) -> Estimate | None:

@@ -97,6 +97,10 @@ class ReportContent:
         """Over the best baseline of a load; None when either was not measured."""
         return result.gains.get(concurrency)
 
+    def is_band(self, result: ConfigResult) -> bool:
+        """Whether a config's score rests on what a simulator expects, with its band."""
+        return any(result.loads[load].band for load in self.objective_loads if load in result.loads)
+
     def is_compared(self, config: SpecConfig, concurrency: int) -> bool:
         """Whether a gain says something: the best baseline's over itself does not."""
         winner = self.winner(concurrency)

@@ -202,7 +202,7 @@ def _hover(content: ReportContent, result: ConfigResult) -> str:
 
 def _load_text(content: ReportContent, result: ConfigResult, concurrency: int) -> str:
     load, gain = result.loads[concurrency], content.gain(result, concurrency)
-    text = f"C={concurrency}: {number(load.rate.value)}{bounds(load.rate)} tok/s"
+    text = f"C={concurrency}: {number(load.rate.value)}{bounds(load.rate, band=load.band)} tok/s"
     if gain is not None:
         text += f" ({gain_percent(gain.value)}{gain_bounds(gain)})"
     if load.accept_length is not None:

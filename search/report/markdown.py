@@ -94,8 +94,8 @@ def front_table(content: ReportContent, results: Iterable[ConfigResult]) -> str:
                 if gain is not None and content.is_compared(result.config, load)
                 else ""
             )
-            cells.append(number(at.rate.value if at else None) + bounds(at.rate if at else None) + told)
-        score = score_words(result.score) + score_bounds(result.score_ci)
+            cells.append(number(at.rate.value if at else None) + (bounds(at.rate, band=at.band) if at else "") + told)
+        score = score_words(result.score) + score_bounds(result.score_ci, band=content.is_band(result))
         rows.append((*cells, score, lossless_words(result.lossless) or "-"))
     return _table(headers, rows)
 

@@ -83,12 +83,12 @@ def _winner_cells(winner: LoadWinner) -> list[str]:
     return [
         f"C={winner.concurrency}",
         f"<strong>{config_code(winner.config)}</strong>",
-        number(winner.rate.value) + ci_span(bounds(winner.rate)),
+        number(winner.rate.value) + ci_span(bounds(winner.rate, band=winner.gain.band or winner.only_expected)),
         NOTHING if is_baseline else gain_span(winner.gain.value) + ci_span(gain_bounds(winner.gain)),
         "itself"
         if is_baseline
         else f"{config_code(winner.baseline)} {number(winner.baseline_rate.value)}"
-        + ci_span(bounds(winner.baseline_rate)),
+        + ci_span(bounds(winner.baseline_rate, band=winner.only_expected)),
         ""
         if winner.equal_fusion_gain is None
         else gain_span(winner.equal_fusion_gain.value) + ci_span(gain_bounds(winner.equal_fusion_gain)),
@@ -118,7 +118,8 @@ def picks(content: ReportContent) -> str:
         config_id = pick.result.config.config_id
         roles = ", ".join(role_words(role) for role in pick.roles)
         numbers = "; ".join(
-            f"C={load} {number(at.rate.value)}{bounds(at.rate)} tok/s" for load, at in sorted(pick.result.loads.items())
+            f"C={load} {number(at.rate.value)}{bounds(at.rate, band=at.band)} tok/s"
+            for load, at in sorted(pick.result.loads.items())
         )
         confirmed = "" if pick.result.confirmed else tag_span(f"from {counted(len(pick.result.launches), 'launch')}")
         if pick.result.extrapolated:
@@ -165,7 +166,7 @@ def _config_row(content: ReportContent, result: ConfigResult, *, on_front: bool)
             number_cell(
                 value.value,
                 text=metric_number(axis.metric, value.value),
-                beside=ci_span(metric_bounds(axis.metric, value)),
+                beside=ci_span(metric_bounds(axis.metric, value, band=result.loads[axis.concurrency].band)),
             )
         )
     for load in content.columns:
@@ -173,7 +174,7 @@ def _config_row(content: ReportContent, result: ConfigResult, *, on_front: bool)
         cells.append(
             number_cell(
                 at.rate.value if at else None,
-                beside=ci_span(bounds(at.rate)) + _gain_cell(content, result, load) if at else "",
+                beside=ci_span(bounds(at.rate, band=at.band)) + _gain_cell(content, result, load) if at else "",
             )
         )
     for load in content.objective_loads:
@@ -181,7 +182,7 @@ def _config_row(content: ReportContent, result: ConfigResult, *, on_front: bool)
         cells.append(number_cell(at.accept_length if at else None, beside=ci_span(bounds(at.accept)) if at else ""))
     sort = "" if math.isnan(result.score) else f"{result.score:.6f}"
     cells.append(
-        f'<td class="n" data-v="{sort}">{score_words(result.score)}{ci_span(score_bounds(result.score_ci))}</td>'
+        f'<td class="n" data-v="{sort}">{score_words(result.score)}{ci_span(score_bounds(result.score_ci, band=content.is_band(result)))}</td>'
     )
     cells.append(f'<td class="n" data-v="{len(result.launches)}">{len(result.launches)}</td>')
     # The banner says it for the whole page where every number is computed.

@@ -19,11 +19,12 @@ KIND_SENTENCES: dict[StudyKind, str] = {
 }
 
 
-def bounds(estimate: Estimate | None) -> str:
-    """The interval after its value: ` [85.9, 87.7]`; empty where it is not known."""
+def bounds(estimate: Estimate | None, *, band: bool = False) -> str:
+    """The interval after its value: ` [85.9, 87.7]`, of a simulator's expectation ` {85.9 to 87.7}`; see `GAIN_KEY`."""
     if estimate is None or estimate.lo is None or estimate.hi is None:
         return ""
-    return f" [{number(estimate.lo)}, {number(estimate.hi)}]"
+    lo, hi = number(estimate.lo), number(estimate.hi)
+    return f" {{{lo} to {hi}}}" if band else f" [{lo}, {hi}]"
 
 
 def gain_bounds(told: Gain | Estimate | None) -> str:
@@ -45,10 +46,10 @@ GAIN_KEY = (
 )
 
 
-def metric_bounds(metric: Metric, estimate: Estimate | None) -> str:
+def metric_bounds(metric: Metric, estimate: Estimate | None, *, band: bool = False) -> str:
     """The interval of a metric's value: ` [35.1, 37.4]`, of a share ` [93.8%, 97.5%]`; empty where it is not known."""
     if metric.unit or estimate is None or estimate.lo is None or estimate.hi is None:
-        return bounds(estimate)
+        return bounds(estimate, band=band)
     return f" [{metric.words(estimate.lo)}, {metric.words(estimate.hi)}]"
 
 
@@ -65,11 +66,11 @@ def axis_words(axis: Objective) -> str:
     return f"C={axis.concurrency} {known or metric.title + unit}"
 
 
-def score_bounds(score: Estimate | None) -> str:
-    """The interval of a score: ` [0.955, 0.983]`."""
+def score_bounds(score: Estimate | None, *, band: bool = False) -> str:
+    """The interval of a score: ` [0.955, 0.983]`; in braces where it is a band."""
     if score is None or score.lo is None or score.hi is None or score.lo == score.hi:
         return ""
-    return f" [{score.lo:.3f}, {score.hi:.3f}]"
+    return f" {{{score.lo:.3f} to {score.hi:.3f}}}" if band else f" [{score.lo:.3f}, {score.hi:.3f}]"
 
 
 def lossless_words(checks: Sequence[OutputCheck]) -> str:

@@ -122,6 +122,14 @@ def test_assumed_scatter_and_bands_are_told_from_measured_intervals(told):
         assert "with *, on assumed scatter. In braces: not measured" in text
 
 
+def test_values_of_a_fit_have_their_band_in_braces(told):
+    chain = told.judgement.results[1]
+    chain = replace(chain, loads={load: replace(at, band=load == 100) for load, at in chain.loads.items()})
+    changed = replace(told, judgement=replace(told.judgement, results=(chain,), front=(chain,)))
+    for text in (page(changed), summary(changed).replace("\\", "")):
+        assert "{767 to 783}" in text and "[752, 767]" in text and "{0.955 to 0.983}" in text
+
+
 def test_knobs_have_a_table_with_what_is_not_told_apart(told):
     chain, tree = told.judgement.results[1].config, told.judgement.results[2].config
     worth = KnobWorth("topk", 100, 1, 4, chain, tree, Gain(1.2, 1.1, 1.3), False, ("num_draft_tokens",))
