@@ -8,6 +8,7 @@ from dataclasses import replace
 from search.analysis.calibration import predictions
 from search.analysis.drift import drift_sentences, host_drifts, order_effects, slot_sentences, steady_sentences
 from search.analysis.findings import FailedLaunch, Judgement
+from search.analysis.gains import by_score, with_gains
 from search.analysis.headlines import headlines
 from search.analysis.knobs import contenders, knob_table
 from search.analysis.later import Later
@@ -15,7 +16,7 @@ from search.analysis.memo import Memo
 from search.analysis.precision import assumed_sentences, scatter_sentences
 from search.analysis.questions import verdicts
 from search.analysis.remarks import order_notes, remarks
-from search.analysis.results import barred_configs, by_score, config_results, ordered, pareto_front, with_gains
+from search.analysis.results import barred_configs, config_results, ordered, pareto_front
 from search.analysis.winners import arenas_of, beyond_winners, load_winners, objective_winners, picks
 from search.outcomes import Outcome
 from search.spec.study import StudySpec
