@@ -8,11 +8,16 @@ from dataclasses import replace
 from search.analysis.calibration import predictions
 from search.analysis.drift import drift_sentences, host_drifts, order_effects, slot_sentences, steady_sentences
 from search.analysis.findings import FailedLaunch, Judgement
+from search.analysis.gains import by_score, with_gains
 from search.analysis.headlines import headlines
+from search.analysis.knobs import contenders, knob_table
+from search.analysis.later import Later
+from search.analysis.memo import Memo
+from search.analysis.precision import assumed_sentences, scatter_sentences
 from search.analysis.questions import verdicts
 from search.analysis.remarks import order_notes, remarks
-from search.analysis.results import Memo, barred_configs, config_results, ordered, pareto_front
-from search.analysis.winners import grounded_winners, objective_winners, picks
+from search.analysis.results import barred_configs, config_results, ordered, pareto_front
+from search.analysis.winners import arenas_of, beyond_winners, load_winners, objective_winners, picks
 from search.outcomes import Outcome
 from search.spec.study import StudySpec
 from search.storage.records import LaunchRecord
@@ -20,14 +25,18 @@ from search.storage.records import LaunchRecord
 
 def judge(spec: StudySpec, launches: Sequence[LaunchRecord], memo: Memo | None = None) -> Judgement:
     """Judge finished launches; unfinished ones are left out. Equal launches give equal judgements, with a memo or without."""
+    memo = Memo() if memo is None else memo
     order = order_effects(launches)
-    results = [
-        replace(result, notes=ordered((*result.notes, *order_notes(result, order))))
-        for result in config_results(spec, launches, memo)
-    ]
-    drifts = host_drifts(spec, launches)
-    winners, beyond = grounded_winners(spec, results)
-    at_objectives = objective_winners(spec.axes, results)
+    pooled = config_results(spec, launches, memo)
+    arenas = arenas_of(spec, launches, pooled, memo)
+    results = by_score(
+        replace(told, notes=ordered((*told.notes, *order_notes(told, order))))
+        for told in (with_gains(spec, result, arenas) for result in pooled)
+    )
+    drifts = host_drifts(launches, arenas)
+    winners = load_winners(arenas, results)
+    beyond = beyond_winners(arenas, winners)
+    at_objectives = objective_winners(spec.axes, arenas, results)
     return Judgement(
         baselines=tuple(result for result in results if not result.config.speculates),
         results=tuple(results),
@@ -36,16 +45,23 @@ def judge(spec: StudySpec, launches: Sequence[LaunchRecord], memo: Memo | None =
         beyond=tuple(beyond),
         picks=tuple(picks(spec, results, winners, at_objectives)),
         failures=tuple(_failures(launches)),
-        verdicts=tuple(verdicts(spec, results, launches)),
+        verdicts=tuple(verdicts(spec, arenas, launches)),
         headlines=(
             *headlines(results, winners, beyond, at_objectives),
+            *assumed_sentences(spec, arenas),
             *drift_sentences(drifts),
-            *slot_sentences(spec, launches),
+            *slot_sentences(launches, arenas),
         ),
-        remarks=(*remarks(results, launches, order), *steady_sentences(drifts)),
+        remarks=(
+            *remarks(results, launches, order),
+            *scatter_sentences(arenas),
+            *steady_sentences(drifts),
+        ),
         barred=tuple(barred_configs(launches)),
         predictions=predictions(spec, launches),
         objective_winners=tuple(at_objectives),
+        knobs=Later(lambda: knob_table(spec, arenas)),
+        contenders=Later(lambda: contenders(spec, arenas)),
     )
 
 

@@ -2,58 +2,91 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import exp, log, sqrt
 from statistics import fmean, stdev
 
-from search.analysis.findings import ConfigResult
-from search.analysis.results import config_results, is_baseline_to_compare
-from search.analysis.winners import TIE
+from search.analysis.arenas import RATE, Arena, Key
+from search.analysis.findings import Gain
+from search.analysis.results import is_baseline_to_compare
+from search.analysis.words import gain_words
 from search.config import SpecConfig
-from search.metrics import gain_percent, rate_tps
+from search.metrics import rate_tps
 from search.outcomes import Outcome
-from search.spec.study import StudySpec
-from search.stats.estimates import Estimate, ratio, separable
+from search.stats.questions import Drift, drifts
+from search.stats.readings import Reading
+from search.stats.scatter import Scatter, pooled_scatter
 from search.storage.records import LaunchRecord
 
 
 @dataclass(frozen=True, slots=True)
 class HostDrift:
-    """The first and the last launch of one baseline on one slot.
+    """The last start of one baseline on one slot against all its earlier ones.
 
     Attributes:
-        ratios: Rate of the last / rate of the first, by concurrency.
+        earlier: Numbers of the earlier launches.
+        last: Of the closing one.
+        changes: Last / earlier, by concurrency, with whether that is beyond chance.
     """
 
     slot: int
     config: SpecConfig
-    first: int
+    earlier: tuple[int, ...]
     last: int
-    ratios: dict[int, Estimate]
+    changes: Mapping[int, Drift]
 
     @property
-    def beyond_doubt(self) -> list[int]:
-        """Loads at which the rates differ by more than a percent and beyond their doubt."""
-        return [
-            load
-            for load, told in self.ratios.items()
-            if told.lo is not None
-            and told.hi is not None
-            and (told.lo > 1 or told.hi < 1)
-            and abs(told.value - 1) > TIE
-        ]
+    def told(self) -> list[int]:
+        """Loads at which the rates differ beyond chance, and by more than a percent."""
+        return [load for load, one in self.changes.items() if one.told and abs(one.change.ratio - 1) > _MATTERS]
 
 
-def host_drifts(spec: StudySpec, launches: Sequence[LaunchRecord]) -> list[HostDrift]:
-    """One per slot and baseline that was measured there more than once, by slot."""
+def host_drifts(launches: Sequence[LaunchRecord], arenas: Mapping[Key, Arena]) -> list[HostDrift]:
+    """One per slot and baseline that was started there more than once, by slot; false alarms of all of them at most 4%.
+
+    What drifts must not widen its own measure: scatter is pooled without the closing starts.
+    """
     groups: dict[tuple[int, SpecConfig], list[LaunchRecord]] = {}
     for launch in launches:
         if is_baseline_to_compare(launch):
             groups.setdefault((launch.slot, launch.config), []).append(launch)
-    pairs = [(slot, config, mine[0], mine[-1]) for (slot, config), mine in groups.items() if len(mine) > 1]
-    found = [_drift(spec, *pair) for pair in sorted(pairs, key=lambda pair: (pair[0], pair[2].number))]
-    return [drift for drift in found if drift is not None]
+    again = {key: mine for key, mine in groups.items() if len(mine) > 1}
+    last = {key: _closing(mine) for key, mine in again.items()}
+    closing = set(last.values())
+    pairs: dict[tuple[int, SpecConfig, int], tuple[list[Reading], list[Reading], Scatter]] = {}
+    for arena in arenas.values():
+        if arena.key[0] != RATE:
+            continue
+        before = {
+            config.config_id: [one for one in readings if one.start not in closing]
+            for config, readings in arena.groups.items()
+        }
+        scatter = pooled_scatter(before)
+        for slot, config in again:
+            mine = [one for one in arena.groups.get(config, ()) if one.slot == str(slot) and not one.fresh]
+            end = [one for one in mine if one.start == last[slot, config]]
+            pairs[slot, config, arena.concurrency] = [one for one in mine if one.start not in closing], end, scatter
+    found = drifts(pairs)
+    told = []
+    for slot, config in sorted(again, key=lambda key: (key[0], again[key][0].number)):
+        loads = sorted(load for s, c, load in pairs if (s, c) == (slot, config) and (slot, config, load) in found)
+        changes = {load: _as_rates(found[slot, config, load], load) for load in loads}
+        if changes:
+            earlier = tuple(one.number for one in again[slot, config] if one.number not in closing)
+            told.append(HostDrift(slot, config, earlier, last[slot, config], changes))
+    return told
+
+
+def _closing(launches: Sequence[LaunchRecord]) -> int:
+    """The last closing launch; without one the last."""
+    ends = [launch.number for launch in launches if launch.stage == "closing"]
+    return ends[-1] if ends else launches[-1].number
+
+
+def _as_rates(drift: Drift, load: int) -> Drift:
+    """At a concurrency of 1 readings are times per token."""
+    return Drift(drift.change.inverse(), drift.told) if load == 1 else drift
 
 
 def slots_to_measure_again(launches: Sequence[LaunchRecord]) -> dict[int, SpecConfig]:
@@ -76,44 +109,34 @@ def slots_to_measure_again(launches: Sequence[LaunchRecord]) -> dict[int, SpecCo
     return owed
 
 
-def drift_sentences(drifts: Sequence[HostDrift]) -> Iterator[str]:
-    """For the first screen: drifts beyond doubt, one sentence each."""
-    for drift in drifts:
-        if loads := drift.beyond_doubt:
+def drift_sentences(found: Sequence[HostDrift]) -> Iterator[str]:
+    """For the first screen: drifts beyond chance, one sentence each."""
+    for drift in found:
+        if loads := drift.told:
             yield (
-                f"The host drifted: baseline {drift.config} on slot {drift.slot} measures "
-                f"{_listed(drift, loads)} in launch {drift.last} against launch {drift.first}. "
-                "Configs measured in between may differ by as much for no reason of their own."
+                f"The host drifted: baseline {drift.config} on slot {drift.slot} measures {_listed(drift, loads)} in "
+                f"launch {drift.last} against {_earlier(drift)}. Configs measured in between may differ by as much for "
+                "no reason of their own."
             )
 
 
-def steady_sentences(drifts: Sequence[HostDrift]) -> Iterator[str]:
-    """For the remarks: baselines that came out again."""
-    for drift in drifts:
-        if not drift.beyond_doubt:
+def steady_sentences(found: Sequence[HostDrift]) -> Iterator[str]:
+    """For the remarks: baselines of which no drift is shown."""
+    for drift in found:
+        if not drift.told:
             yield (
-                f"No drift of the host beyond doubt: baseline {drift.config} on slot {drift.slot} measures "
-                f"{_listed(drift, list(drift.ratios))} in launch {drift.last} against launch {drift.first}."
+                f"No drift of the host is shown: baseline {drift.config} on slot {drift.slot} measures "
+                f"{_listed(drift, list(drift.changes))} in launch {drift.last} against {_earlier(drift)}."
             )
 
 
-def _drift(spec: StudySpec, slot: int, config: SpecConfig, first: LaunchRecord, last: LaunchRecord) -> HostDrift | None:
-    before, after = config_results(spec, [first]), config_results(spec, [last])
-    if not before or not after:
-        return None
-    loads = sorted(before[0].loads.keys() & after[0].loads.keys())
-    ratios = {load: ratio(after[0].loads[load].rate, before[0].loads[load].rate) for load in loads}
-    return HostDrift(slot, config, first.number, last.number, ratios)
+def _earlier(drift: HostDrift) -> str:
+    few = len(drift.earlier) == 1
+    return f"launch{'' if few else 'es'} {', '.join(map(str, drift.earlier))}"
 
 
 def _listed(drift: HostDrift, loads: Sequence[int]) -> str:
-    return ", ".join(f"{gain_words(drift.ratios[load])} at C={load}" for load in loads)
-
-
-def gain_words(told: Estimate) -> str:
-    """A ratio as people read it: `+3.1% [+2.0%, +4.2%]`; without brackets where the doubt is not known."""
-    text = gain_percent(told.value)
-    return text if told.lo is None or told.hi is None else f"{text} [{gain_percent(told.lo)}, {gain_percent(told.hi)}]"
+    return ", ".join(f"{gain_words(Gain.of(drift.changes[load].change))} at C={load}" for load in loads)
 
 
 _FEWEST_LAUNCHES = 5
@@ -143,34 +166,40 @@ def _told(shifts: Sequence[float]) -> float | None:
     return mean if abs(mean) > max(_MATTERS, _BEYOND * error) else None
 
 
-def slot_sentences(spec: StudySpec, launches: Sequence[LaunchRecord]) -> list[str]:
-    """One sentence for each slot whose baseline differs from the first slot's beyond doubt."""
-    by_slot: dict[int, list[LaunchRecord]] = {}
-    for launch in launches:
-        if is_baseline_to_compare(launch):
-            by_slot.setdefault(launch.slot, []).append(launch)
-    if len(by_slot) < 2:
+def slot_sentences(launches: Sequence[LaunchRecord], arenas: Mapping[Key, Arena]) -> list[str]:
+    """One sentence for each slot and baseline that differs from the first slot's beyond chance.
+
+    Only configs that both slots have started are compared; false alarms of all of them are at most 4%.
+    """
+    slots = sorted({launch.slot for launch in launches if is_baseline_to_compare(launch)})
+    if len(slots) < 2:
         return []
-    results = {slot: config_results(spec, mine) for slot, mine in sorted(by_slot.items())}
-    first, *others = results
-    return [sentence for slot in others for sentence in _sentences(first, results[first], slot, results[slot])]
+    first, *others = slots
+    pairs: dict[tuple[int, SpecConfig, int], tuple[list[Reading], list[Reading], Scatter]] = {}
+    for arena in arenas.values():
+        for config, readings in arena.groups.items():
+            if arena.key[0] != RATE or config.speculates:
+                continue
+            for slot in others:
+                here, there = (
+                    [_anywhere(one) for one in readings if one.slot == str(which)] for which in (first, slot)
+                )
+                if here and there:
+                    pairs[slot, config, arena.concurrency] = here, there, arena.scatter
+    told = drifts(pairs)
+    parts: dict[tuple[int, SpecConfig], list[str]] = {}
+    for slot, config, load in sorted(pairs, key=lambda key: (key[0], key[1].config_id, key[2])):
+        found = told.get((slot, config, load))
+        if found is not None and found.told and abs(found.change.ratio - 1) > _MATTERS:
+            change = Gain.of(_as_rates(found, load).change)
+            parts.setdefault((slot, config), []).append(f"{gain_words(change)} at C={load}")
+    return [
+        f"Slot {slot} is not like slot {first}: its baseline {config} measures {', '.join(said)}. Configs measured on "
+        "different slots differ by as much for no reason of their own."
+        for (slot, config), said in parts.items()
+    ]
 
 
-def _sentences(first: int, ours: Sequence[ConfigResult], slot: int, theirs: Sequence[ConfigResult]) -> Iterator[str]:
-    """Only configs that both have measured are compared, at each load that both have."""
-    for other in theirs:
-        one = next((result for result in ours if result.config == other.config), None)
-        if one is None:
-            continue
-        parts = []
-        for load in sorted(one.loads.keys() & other.loads.keys()):
-            here, there = one.loads[load].rate, other.loads[load].rate
-            gain = there.value / here.value
-            # A ratio within a percent is no news, however small the doubt. Unknown doubt: the percent decides.
-            if separable(here, there) is not False and abs(gain - 1) > TIE:
-                parts.append(f"{gain_percent(gain)} at C={load}")
-        if parts:
-            yield (
-                f"Slot {slot} is not like slot {first}: its baseline {other.config} measures {', '.join(parts)}. "
-                "Configs measured on different slots differ by as much for no reason of their own."
-            )
+def _anywhere(reading: Reading) -> Reading:
+    """Without its slot: what slots differ by is the question."""
+    return replace(reading, slot="")

@@ -5,14 +5,46 @@ The types are the contract between judging and reporting.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from search.config import SpecConfig
+from search.config import KnobValue, SpecConfig
 from search.metrics import Metric, Objective
 from search.outcomes import Note
+from search.stats.comparison import Comparison
 from search.stats.estimates import Estimate
 from search.stats.losslessness import OutputCheck
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """How much better one config is than another, as a ratio: 1.1 is 10% better.
+
+    Attributes:
+        lo: Lower end of the 95% interval of what many further starts would come out at; of the fit's 90% band where
+            `band`. None where nothing is to be told, as of a baseline over itself.
+        hi: Upper end.
+        assumed: Scatter between starts is assumed, not measured: the interval carries no claim.
+        band: Nobody measured it: what a fitted simulator expects, and how far forms of about equal fit disagree.
+        comparison: What value and interval come from; None for a band.
+    """
+
+    value: float
+    lo: float | None = None
+    hi: float | None = None
+    assumed: bool = False
+    band: bool = False
+    comparison: Comparison | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, told: Comparison) -> Gain:
+        """A comparison as it is printed."""
+        return cls(told.ratio, told.lo, told.hi, told.assumed, comparison=told)
+
+    @property
+    def separable(self) -> bool | None:
+        """Whether 1 lies outside a measured interval; None where it is assumed or expected."""
+        return None if self.comparison is None else self.comparison.separable
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +53,13 @@ class LoadResult:
 
     Attributes:
         rate: Output tokens per second: `1000 / tpot_ms` at concurrency 1, the steady window's
-            throughput above it. This is what configs are compared by at a load.
+            throughput above it. This is what configs are compared by at a load. With the interval of what many
+            further starts would come out at; of an extrapolated value with the fit's 90% band.
         tpot_ms: Time per output token; None where a recorded table does not tell it.
         ttft_ms: Time to first token, likewise.
         accept_length: Mean over repeats; None without speculation.
         extrapolated: A simulated value outside what the simulator was fitted to.
+        band: `rate` is what the fit expects, and its ends are the 90% band of that.
         accept: The accept length with its interval.
         outliers: Repeats that stand apart, one sentence each; they are in the values all the same.
         tails: Mean and 99th percentile of times that have no interval of their own, by the names of
@@ -42,6 +76,7 @@ class LoadResult:
     accept: Estimate | None = None
     outliers: tuple[str, ...] = ()
     tails: Mapping[str, Estimate] = field(default_factory=dict)
+    band: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +91,9 @@ class ConfigResult:
         confirmed: Measured on a fresh launch with held-out prompts, and the values come from there:
             having been chosen for them, those of the search are too good by their luck.
         notes: Union over its phases, in the order of the closed list.
-        score_doubt: The score with its interval; None without a baseline.
-        gains: Rate / rate of the best baseline, so 1.1 is 10% faster, by concurrency; paired by prompt
-            where both tell them.
+        score_ci: The score with its 95% interval; None without a baseline.
+        gains: Over the best baseline of the load, by concurrency: the one comparison that is printed wherever this
+            config's gain is.
         lossless: How its answers compare with the baseline's, of its last launch that was judged.
         searched: What the search measured, where `confirmed`. Other prompts make other numbers, so a
             confirmed config is compared by these with configs that are not.
@@ -72,8 +107,8 @@ class ConfigResult:
     launches: tuple[int, ...]
     confirmed: bool
     notes: tuple[Note, ...]
-    score_doubt: Estimate | None = None
-    gains: Mapping[int, Estimate] = field(default_factory=dict)
+    score_ci: Estimate | None = None
+    gains: Mapping[int, Gain] = field(default_factory=dict)
     lossless: tuple[OutputCheck, ...] = ()
     searched: ConfigResult | None = None
     confirmed_loads: frozenset[int] = frozenset()
@@ -85,18 +120,33 @@ class ConfigResult:
 
 
 @dataclass(frozen=True, slots=True)
+class Ahead:
+    """Better than the best baseline as far as measured, and not told from it after all comparisons that were made."""
+
+    config: SpecConfig
+    gain: Gain
+
+
+@dataclass(frozen=True, slots=True)
 class LoadWinner:
     """The answer at one load.
 
     Attributes:
-        config: The simplest of those that are not separable from the fastest (within 1%).
-        baseline: The best measured baseline at this load.
-        gain: `rate / baseline rate` with its interval, paired by prompt where both configs tell them; 1.1 is 10%
-            faster, 1 when the winner is the baseline.
-        gain_separable: Whether the gain exceeds its doubt; None when the doubt is unknown.
-        tied: Others that cannot be told from the fastest, fastest first.
+        config: The simplest of what cannot be told from the best that beats the baselines; a baseline where nothing
+            does.
+        baseline: The best measured baseline at this load, which all gains are over.
+        gain: Of `config` over `baseline`; 1 when the winner is the baseline.
+        claimed: The gain is real, at the level of the whole study.
+        tied: Others that cannot be told from the best, fastest first.
         equal_fusion_gain: The same over `off` at the winner's own all-reduce fusion; None when that
             was not measured or the winner does not speculate.
+        extrapolated: Nobody measured it: what a simulator expects beyond its data.
+        ahead: See `Ahead`, best first.
+        same: Those of `tied` that are shown to be within the study's `worth` of the winner.
+        assumed: Scatter between starts is assumed at this load, so no gain could be claimed.
+        compared: Configs that speculate and were measured at this load.
+        slower: Each of those is told to be slower than the baseline.
+        only_expected: The fit of a simulator alone speaks here: gains are its bands.
     """
 
     concurrency: int
@@ -104,11 +154,17 @@ class LoadWinner:
     rate: Estimate
     baseline: SpecConfig
     baseline_rate: Estimate
-    gain: Estimate
-    gain_separable: bool | None
+    gain: Gain
+    claimed: bool
     tied: tuple[SpecConfig, ...]
-    equal_fusion_gain: Estimate | None
+    equal_fusion_gain: Gain | None
     extrapolated: bool
+    ahead: tuple[Ahead, ...] = ()
+    same: tuple[SpecConfig, ...] = ()
+    assumed: bool = False
+    compared: int = 0
+    slower: bool = False
+    only_expected: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +172,10 @@ class ObjectiveWinner:
     """The answer at an objective that is not the rate of its load, such as a percentile or goodput.
 
     Attributes:
-        config: The simplest of those that are not separable from the best (within 1%).
-        gain: How much better it is than the best baseline, as a ratio with its interval; None where the winner
-            is a baseline.
+        config: As of a `LoadWinner`, by the objective's value.
+        gain: How much better it is than the best baseline, as a ratio; None where the winner is a baseline.
         tied: Others that cannot be told from the best, best first.
+        ahead: See `Ahead`, best first.
     """
 
     objective: Objective
@@ -127,9 +183,40 @@ class ObjectiveWinner:
     value: Estimate
     baseline: SpecConfig
     baseline_value: Estimate
-    gain: Estimate | None
+    gain: Gain | None
     tied: tuple[SpecConfig, ...]
     extrapolated: bool
+    ahead: tuple[Ahead, ...] = ()
+    assumed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class KnobWorth:
+    """What one value of a knob is worth against another, at one concurrency.
+
+    Attributes:
+        value: Of the best config of all with this knob, as far as measured.
+        other: Another measured value.
+        best: Best config with `value`, picked by the search.
+        other_best: Best with `other`.
+        gain: `best` over `other_best`; simultaneous over all configs of both values unless `picked_afresh`.
+        picked_afresh: Both were started again after the choice, and compared on those starts.
+        differ_too: Other knobs in which the two configs differ: the gain may be theirs.
+        alone: Mean gain of `value` over `other` over pairs of configs that differ in nothing else; None without any.
+        pairs: How many such pairs.
+    """
+
+    knob: str
+    concurrency: int
+    value: KnobValue
+    other: KnobValue
+    best: SpecConfig
+    other_best: SpecConfig
+    gain: Gain
+    picked_afresh: bool
+    differ_too: tuple[str, ...] = ()
+    alone: Gain | None = None
+    pairs: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +242,10 @@ class FailedLaunch:
 
 @dataclass(frozen=True, slots=True)
 class QuestionVerdict:
-    """The verdict on one question: `supported`, `refuted`, `not separable` or `not measured`."""
+    """The verdict on one question.
+
+    One of `supported`, `refuted`, `same`, `not separable`, `assumed scatter`, `not measured`.
+    """
 
     name: str
     verdict: str
@@ -221,6 +311,9 @@ class Judgement:
             apart, answers that are not the baseline's, accept lengths that should be equal.
         barred: Configs whose answers were garbage in some launch; they are in no other list.
         objective_winners: One per objective that is not the rate of its load.
+        knobs: What each knob is worth, objectives first.
+        contenders: Best configs of the values that the study's questions about knobs compare, where they were not
+            started again after the choice: with a start of their own each, the answer would be sharper.
         predictions: What was expected of launches, and what they measured; empty for a sampler without a belief.
     """
 
@@ -237,3 +330,5 @@ class Judgement:
     barred: tuple[SpecConfig, ...] = ()
     predictions: PredictedValues = PredictedValues()
     objective_winners: tuple[ObjectiveWinner, ...] = ()
+    knobs: Sequence[KnobWorth] = ()
+    contenders: Sequence[SpecConfig] = ()

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from search.analysis.drift import gain_words
 from search.analysis.findings import ConfigResult, LoadWinner, ObjectiveWinner
-from search.analysis.winners import rate_at
+from search.analysis.words import gain_words, listed, loads_listed, settled_by
 from search.config import SpecConfig
-from search.stats.estimates import Estimate, prompts_to_tell, ratio
+from search.stats.estimates import Estimate
 
 
 @dataclass(slots=True)
@@ -30,14 +29,26 @@ def headlines(
     if not winners:
         return ["No load has a measured baseline yet, so nothing can be compared."] if results else []
     runs = _runs(winners)
+    if not any(winner.compared for winner in winners) and not any(told.tied or told.gain for told in at_objectives):
+        return [*map(_objective_sentence, at_objectives), *_baselines_alone(winners)]
+    measured = [winner for winner in winners if not winner.only_expected]
+    runs = _runs(measured)
     return [
         *map(_objective_sentence, at_objectives),
         *(_run_sentence(run, results, last=run is runs[-1]) for run in runs),
-        _pays(winners),
-        *_fusion(winners),
-        *_extrapolated(winners),
+        *_pays(measured),
+        *_ahead(measured),
+        *_fusion(measured),
+        *_extrapolated(measured),
+        *_expected([winner for winner in winners if winner.only_expected]),
         *_beyond(beyond),
     ]
+
+
+def _baselines_alone(winners: Sequence[LoadWinner]) -> Iterator[str]:
+    """Nothing that speculates was measured: no verdict on speculation."""
+    rates = ", ".join(f"{w.baseline} {_with_bounds(w.baseline_rate)} tok/s at C={w.concurrency}" for w in winners)
+    yield f"Only baselines are measured: {rates}. Nothing is said of speculation before a config that speculates is measured."
 
 
 def _runs(winners: Sequence[LoadWinner]) -> list[_Run]:
@@ -69,6 +80,8 @@ def _run_sentence(run: _Run, results: Sequence[ConfigResult], *, last: bool) -> 
     parts = [_value(winner, run.config, results, alone=len(loads) == 1) for winner in run.winners]
     if run.config.speculates:
         return f"{where}: {run.config}, {', '.join(parts)}."
+    if not any(winner.compared for winner in run.winners):
+        return f"{where}: only baselines are measured ({run.config}, {', '.join(parts)})."
     if len(loads) == 1:
         return f"{where}: no speculation ({run.config}, {parts[0]}){_tie(run.winners[0], run.config)}."
     return f"{where}: no speculation ({run.config}), {', '.join(parts)}."
@@ -76,11 +89,25 @@ def _run_sentence(run: _Run, results: Sequence[ConfigResult], *, last: bool) -> 
 
 def _value(winner: LoadWinner, config: SpecConfig, results: Sequence[ConfigResult], *, alone: bool) -> str:
     """The gain of a config that speculates, or the rate of one that does not; with its load and ties."""
-    rate = rate_at(results, config, winner.concurrency) or winner.rate
-    text = gain_words(ratio(rate, winner.baseline_rate)) if config.speculates else f"{_with_bounds(rate)} tok/s"
+    if config.speculates:
+        result = next((result for result in results if result.config == config), None)
+        gain = winner.gain if config == winner.config else result.gains.get(winner.concurrency) if result else None
+        text = gain_words(gain or winner.gain)
+    else:
+        text = f"{_with_bounds(_rate(winner, config, results))} tok/s"
     if not alone:
         text += f" at C={winner.concurrency}"
     return text if alone and not config.speculates else text + _tie(winner, config)
+
+
+def _rate(winner: LoadWinner, config: SpecConfig, results: Sequence[ConfigResult]) -> Estimate:
+    if config == winner.config:
+        return winner.rate
+    return (
+        winner.baseline_rate
+        if config == winner.baseline
+        else rate_at(results, config, winner.concurrency) or winner.rate
+    )
 
 
 def _objective_sentence(winner: ObjectiveWinner) -> str:
@@ -89,9 +116,8 @@ def _objective_sentence(winner: ObjectiveWinner) -> str:
     ends = winner.value
     known = "" if ends.lo is None or ends.hi is None else f" [{metric.words(ends.lo)}, {metric.words(ends.hi)}]"
     gain = "" if winner.gain is None else f", {gain_words(winner.gain)} better than {winner.baseline}"
-    others = [str(config) for config in winner.tied if config != winner.config]
-    more = f" and {len(others) - 2} more" if len(others) > 2 else ""
-    tie = f" (a tie with {', '.join(others[:2])}{more})" if others else ""
+    others = [] if winner.assumed else [config for config in winner.tied if config != winner.config]
+    tie = f" (a tie with {listed(others)})" if others else ""
     told = ", extrapolated" if winner.extrapolated else ""
     title = winner.objective.title
     return f"{title[:1].upper()}{title[1:]}: {winner.config}, {metric.words(ends.value)}{known}{gain}{tie}{told}."
@@ -104,41 +130,53 @@ def _with_bounds(rate: Estimate) -> str:
 
 def _tie(winner: LoadWinner, told: SpecConfig) -> str:
     others = [config for config in (winner.config, *winner.tied) if config != told]
-    if not others:
-        return ""
-    shown = ", ".join(str(config) for config in others[:2])
-    more = f" and {len(others) - 2} more" if len(others) > 2 else ""
-    return f" (a tie with {shown}{more})"
+    if not others or winner.assumed:
+        return ""  # on assumed scatter nothing can be told from anything
+    return f" (a tie with {listed(others)}{_same(winner, others)})"
 
 
-def _pays(winners: Sequence[LoadWinner]) -> str:
-    """From which load to which the best speculating config beats the best baseline."""
-    paying = [winner.concurrency for winner in winners if winner.config.speculates]
-    if not paying:
-        return f"Speculation does not pay at any measured load (C={_listed([w.concurrency for w in winners])})."
-    within = [winner for winner in winners if paying[0] <= winner.concurrency <= paying[-1]]
-    ties = [winner.concurrency for winner in within if not winner.config.speculates]
-    doubtful = [w.concurrency for w in within if w.config.speculates and w.gain_separable is False]
-    where = f"from C={paying[0]} to C={paying[-1]}" if len(paying) > 1 else f"at C={paying[0]}"
-    lowest, highest = winners[0].concurrency, winners[-1].concurrency
-    ends = f", of loads C={lowest} to C={highest}" if (paying[0], paying[-1]) != (lowest, highest) else ""
-    text = f"Speculation pays {where}{ends}"
-    if ties:
-        text += f"; not at C={_listed(ties)}, where no speculation is as fast"
-    if doubtful:
-        text += f"; the gain at C={_listed(doubtful)} is within its doubt"
-        text += "".join(_settled_by(w) for w in within if w.concurrency in doubtful)
-    return text + "."
+def _same(winner: LoadWinner, others: Sequence[SpecConfig]) -> str:
+    same = [config for config in others if config in winner.same]
+    return f"; shown to be the same: {listed(same)}" if same else ""
 
 
-def _settled_by(winner: LoadWinner) -> str:
-    """How many prompts would tell a gain from nothing, where prompts are what hides it."""
-    needed = prompts_to_tell(winner.rate, winner.baseline_rate)
-    return (
-        f" (some {needed:,} prompts at C={winner.concurrency} would tell: `measure.requests_at_latency`)"
-        if needed
-        else ""
-    )
+def _pays(winners: Sequence[LoadWinner]) -> Iterator[str]:
+    """At which loads a gain is shown, at which everything is shown to be slower, and what is open."""
+    measured = [winner for winner in winners if winner.compared]
+    paying = [w.concurrency for w in measured if w.claimed and w.config.speculates]
+    slower = [w.concurrency for w in measured if w.slower]
+    still = [w.concurrency for w in measured if w.concurrency not in (*paying, *slower)]
+    parts = []
+    if paying:
+        parts.append(f"Speculation pays at C={loads_listed(paying)}")
+    if slower:
+        lead = "it does not pay" if parts else "Speculation does not pay"
+        parts.append(
+            f"{lead} at C={loads_listed(slower)}, where everything measured is slower than {_named(measured, slower)}"
+        )
+    if still:
+        parts.append(f"{'no gain' if parts else 'No gain of speculation'} is shown at C={loads_listed(still)}")
+    if parts:
+        yield "; ".join(parts) + "."
+
+
+def _named(winners: Sequence[LoadWinner], loads: Sequence[int]) -> str:
+    return " or ".join(dict.fromkeys(str(w.baseline) for w in winners if w.concurrency in loads))
+
+
+def _ahead(winners: Sequence[LoadWinner]) -> Iterator[str]:
+    """What is merely ahead, where nothing is claimed, with how many starts would settle it."""
+    parts = []
+    for winner in winners:
+        if winner.claimed or not winner.ahead:
+            continue
+        best = winner.ahead[0]
+        settled = settled_by(best.gain)
+        parts.append(
+            f"{best.config} at C={winner.concurrency}, {gain_words(best.gain)}{f' ({settled})' if settled else ''}"
+        )
+    if parts:
+        yield f"Ahead of the best baseline, but not shown after all the comparisons made: {'; '.join(parts)}."
 
 
 def _fusion(winners: Sequence[LoadWinner]) -> Iterator[str]:
@@ -159,12 +197,19 @@ def _extrapolated(winners: Sequence[LoadWinner]) -> Iterator[str]:
         yield f"Extrapolated (not in the data the simulator was fitted to): {named}."
 
 
+def _expected(winners: Sequence[LoadWinner]) -> Iterator[str]:
+    """Loads at which nothing that speculates rests on data: what the fit expects there."""
+    parts = [
+        f"{w.config}{f', {gain_words(w.gain)},' if w.config.speculates else ''} at C={w.concurrency}" for w in winners
+    ]
+    if parts:
+        yield f"Not measured at these loads; the model expects as the best: {'; '.join(parts)}. One launch there would decide it."
+
+
 def _beyond(beyond: Sequence[LoadWinner]) -> Iterator[str]:
     """What extrapolation would prefer: a reason to launch it, not an answer."""
     parts = [
-        f"{winner.config} ({gain_words(ratio(winner.rate, winner.baseline_rate))})"
-        if winner.config.speculates
-        else str(winner.config)
+        f"{winner.config} ({gain_words(winner.gain)})" if winner.config.speculates else str(winner.config)
         for winner in beyond
     ]
     named = [f"{part} at C={winner.concurrency}" for part, winner in zip(parts, beyond, strict=True)]
@@ -175,5 +220,7 @@ def _beyond(beyond: Sequence[LoadWinner]) -> Iterator[str]:
         )
 
 
-def _listed(loads: Sequence[int]) -> str:
-    return ", ".join(map(str, loads))
+def rate_at(results: Sequence[ConfigResult], config: SpecConfig, load: int) -> Estimate | None:
+    """The rate of `config` at `load`, or None where it was not measured."""
+    found = next((result.loads.get(load) for result in results if result.config == config), None)
+    return found.rate if found else None

@@ -2,71 +2,151 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from search.analysis.drift import gain_words
-from search.analysis.findings import ConfigResult, QuestionVerdict
-from search.analysis.winners import TIE, rates_at
+from search.analysis.arenas import RATE, Arena, Key
+from search.analysis.findings import Gain, QuestionVerdict
+from search.analysis.knobs import rivals, values_of
+from search.analysis.words import gain_words, settled_by
 from search.config import SpecConfig
 from search.outcomes import Outcome
-from search.spec.study import QuestionSpec, StudySpec
-from search.stats.estimates import Estimate, ratio, separable
+from search.spec.study import KnobQuestionSpec, QuestionSpec, StudySpec
+from search.stats.comparison import Comparison
+from search.stats.questions import finding
+from search.stats.verdicts import LEVEL
 from search.storage.records import LaunchRecord
 
 
-def verdicts(
-    spec: StudySpec, results: Sequence[ConfigResult], launches: Sequence[LaunchRecord]
-) -> list[QuestionVerdict]:
-    """One verdict per question, in the order of the study file."""
-    return [_verdict(name, question, results, launches) for name, question in spec.questions.items()]
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """One comparison of a question; `gain` is None where a side was not measured, and `missing` says why."""
+
+    gain: Comparison | None
+    words: str = ""
+    missing: tuple[str, ...] = ()
 
 
-def _verdict(
-    name: str, question: QuestionSpec, results: Sequence[ConfigResult], launches: Sequence[LaunchRecord]
-) -> QuestionVerdict:
-    """Supported: faster than each at every load. Refuted: slower than one at some load."""
+def verdicts(spec: StudySpec, arenas: Mapping[Key, Arena], launches: Sequence[LaunchRecord]) -> list[QuestionVerdict]:
+    """One verdict per question, in the order of the study file; false ones of all of them together at most 4%."""
+    level = LEVEL / max(1, len(spec.questions))
+    found = []
+    for name, question in spec.questions.items():
+        told = (
+            _of_knobs(spec, question, arenas)
+            if isinstance(question, KnobQuestionSpec)
+            else _of_configs(spec, question, arenas, launches)
+        )
+        parts = [(subject, list(ones)) for subject, ones in told]
+        every = [one for _, ones in parts for one in ones]
+        verdict = finding([one.gain for one in every], level=level, worth=spec.worth)
+        missing = dict.fromkeys(reason for one in every for reason in one.missing)
+        said = [
+            f"{subject}: {', '.join(words)}"
+            for subject, ones in parts
+            if (words := [one.words for one in ones if one.words])
+        ]
+        found.append(QuestionVerdict(name, verdict, "; ".join((*missing, *said)) + "."))
+    return found
+
+
+def _of_configs(
+    spec: StudySpec, question: QuestionSpec, arenas: Mapping[Key, Arena], launches: Sequence[LaunchRecord]
+) -> Iterator[tuple[str, Iterator[_Told]]]:
     config = SpecConfig.from_id(question.config)
-    told: list[bool | None] = []
-    parts: list[str] = []
-    missing: dict[str, None] = {}
     for other in map(SpecConfig.from_id, question.against):
-        gains: list[str] = []
-        for load in sorted(question.at):
-            mine, theirs = rates_at(results, config, other, load)
-            if mine is None or theirs is None:
-                missing |= dict.fromkeys(
-                    _why_missing(c, load, launches) for c, r in ((config, mine), (other, theirs)) if r is None
-                )
-                continue
-            faster = _faster(mine, theirs)
-            told.append(faster)
-            doubt = "" if faster is not None else " (not separable)"
-            gains.append(f"{gain_words(ratio(mine, theirs))} at C={load}{doubt}")
-        if gains:
-            parts.append(f"{config} against {other}: {', '.join(gains)}")
-    text = "; ".join(parts)
-    if guessed := [
-        str(c) for c in (config, *map(SpecConfig.from_id, question.against)) if _guessed(results, c, question.at)
-    ]:
-        text += f"; extrapolated, not a fact: {', '.join(guessed)}"
-    if missing:
-        return QuestionVerdict(name, "not measured", "; ".join(filter(None, ("; ".join(missing), text))) + ".")
-    verdict = "refuted" if False in told else "not separable" if None in told else "supported"
-    return QuestionVerdict(name, verdict, text + ".")
+        yield (
+            f"{config} against {other}",
+            (_pair(spec, arenas.get((RATE, load)), load, config, other, launches) for load in sorted(question.at)),
+        )
 
 
-def _guessed(results: Sequence[ConfigResult], config: SpecConfig, loads: Sequence[int]) -> bool:
-    """Whether a config's value at one of the loads is a simulator's beyond what it was fitted to."""
-    found = next((result for result in results if result.config == config), None)
-    return found is not None and any(load in found.loads and found.loads[load].extrapolated for load in loads)
-
-
-def _faster(mine: Estimate, theirs: Estimate) -> bool | None:
-    """Whether mine is faster; None when they cannot be told apart. Without known doubt 1% decides."""
-    told = separable(mine, theirs)
+def _pair(
+    spec: StudySpec,
+    arena: Arena | None,
+    load: int,
+    config: SpecConfig,
+    other: SpecConfig,
+    launches: Sequence[LaunchRecord],
+) -> _Told:
+    missing = [one for one in (config, other) if arena is None or one not in arena.groups]
+    if arena is None or missing:
+        return _Told(None, missing=tuple(_why_missing(one, load, launches) for one in missing))
+    guessed = [one for one in (config, other) if one in arena.extrapolated]
+    gain = arena.gain(config, other)
+    if guessed and gain is not None:
+        return _Told(None, f"the model expects {gain_words(gain)} at C={load}", (_to_decide(spec, guessed),))
+    told = arena.compare(config, other)
     if told is None:
-        told = abs(mine.value / theirs.value - 1) > TIE
-    return mine.value > theirs.value if told else None
+        return _Told(None, missing=(f"{config} and {other} have no number to compare at C={load}",))
+    return _Told(told, _at(Gain.of(told), load))
+
+
+def _of_knobs(
+    spec: StudySpec, question: KnobQuestionSpec, arenas: Mapping[Key, Arena]
+) -> Iterator[tuple[str, Iterator[_Told]]]:
+    for other in question.against:
+        yield (
+            f"best of {question.knob} {question.value} against best of {question.knob} {other}",
+            (_values(spec, question, other, arenas.get((RATE, load)), load) for load in sorted(question.at)),
+        )
+
+
+def _values(spec: StudySpec, question: KnobQuestionSpec, other: int | str, arena: Arena | None, load: int) -> _Told:
+    if arena is not None and (guess := _guessed(spec, question, other, arena)) is not None:
+        return guess
+    values = {} if arena is None or arena.only_expected else values_of(arena, question.knob)
+    missing = tuple(value for value in (question.value, other) if value not in values)
+    if arena is None or missing:
+        reasons = (f"no config with {question.knob} {value} was measured at C={load}" for value in missing)
+        return _Told(None, missing=tuple(reasons))
+    found = rivals(arena, question.knob, values[question.value], values[other])
+    told = found.told
+    if told.gain is None or told.best is None or told.other is None:
+        return _Told(None, missing=(f"nothing can be compared at C={load}",))
+    words = f"{_at(Gain.of(told.gain), load)} ({told.best} and {told.other}"
+    words += ", started again after the choice)" if told.picked_afresh else ")"
+    if found.alone is not None:
+        pairs = f"{found.pairs} pair{'' if found.pairs == 1 else 's'}"
+        words += f", {gain_words(Gain.of(found.alone))} at fixed other knobs ({pairs})"
+    return _Told(told.gain, words)
+
+
+def _guessed(spec: StudySpec, question: KnobQuestionSpec, other: int | str, arena: Arena) -> _Told | None:
+    """What the fit expects where it thinks the best of a value to be a config that it only extrapolates to.
+
+    None where the bests of both values rest on data, and where nothing is fitted.
+    """
+    expects, load = arena.expects, arena.concurrency
+    if expects is None:
+        return None
+    fitted = {} if arena.only_expected else values_of(arena, question.knob)
+    far = values_of(arena, question.knob, guessed=True)
+    sides = [[*fitted.get(value, ()), *far.get(value, ())] for value in (question.value, other)]
+    if not all(sides):
+        return None
+    best = [max(side, key=lambda config: expects.rate(config, load).value) for side in sides]
+    guessed = [one for one in best if one in arena.extrapolated]
+    gain = arena.gain(*best)
+    if not guessed or gain is None:
+        return None
+    words = f"the model expects {gain_words(gain)} at C={load} ({best[0]} and {best[1]})"
+    return _Told(None, words, (_to_decide(spec, guessed),))
+
+
+def _to_decide(spec: StudySpec, guessed: Sequence[SpecConfig]) -> str:
+    """What was not measured, and the launches that would decide it."""
+    commands = " and ".join(f"`python -m search try --study {spec.study} {one}`" for one in guessed)
+    was = "was" if len(guessed) == 1 else "were"
+    return f"{' and '.join(map(str, guessed))} {was} not measured, only extrapolated; {commands} would decide it"
+
+
+def _at(gain: Gain, load: int) -> str:
+    text = f"{gain_words(gain)} at C={load}"
+    if gain.separable is False:
+        settled = settled_by(gain)
+        text += f" (not separable{f'; {settled}' if settled else ''})"
+    return text
 
 
 def _why_missing(config: SpecConfig, load: int, launches: Sequence[LaunchRecord]) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 
-from search.analysis.drift import gain_words
 from search.analysis.findings import ConfigResult
+from search.analysis.words import gain_words
 from search.config import SpecConfig
 from search.metrics import gain_percent
 from search.outcomes import Note, Outcome, Reason

@@ -1,4 +1,4 @@
-"""From launches to one result per config: estimates pooled per load, score, front."""
+"""From launches to one result per config: estimates pooled per load, front."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
+from search.analysis.arenas import is_confirmed
 from search.analysis.findings import ConfigResult, LoadResult
+from search.analysis.memo import Memo
 from search.config import SpecConfig, simplicity
 from search.contracts import PhaseResult
 from search.metrics import METRICS, Direction, Metric, Objective, Objectives, rate_tps
 from search.outcomes import Note, Outcome, Reason
 from search.spec.study import StudySpec
 from search.stats.acceptance import accept_estimate
-from search.stats.estimates import Estimate, mean_estimate, rate_of, ratio, throughput_estimate, tpot_estimate
+from search.stats.estimates import Estimate, mean_estimate, rate_of, throughput_estimate, tpot_estimate
 from search.stats.repeats import outliers, repeat_notes
 from search.storage.records import LaunchRecord
 
@@ -25,55 +27,47 @@ _SEED = 20240501
 """Of every bootstrap: equal launches give equal judgements, in whatever order configs come."""
 
 
-Memo: TypeAlias = dict[tuple[int, ...], ConfigResult | None]
-"""Results without scores, by the numbers of their launches: of one study, kept by who judges it again and again."""
-
-
 def config_results(spec: StudySpec, launches: Sequence[LaunchRecord], memo: Memo | None = None) -> list[ConfigResult]:
-    """All configs with both objectives measured, best score first; scores are nan without a baseline.
+    """All configs with both objectives measured, without gains and scores; the simplest first.
 
-    What was confirmed is reported with the values of its confirming launches, and compared with the
-    baseline on the same prompts if that was confirmed too. With a `memo`, only configs that were
-    launched since are pooled anew.
+    What was confirmed is reported with the values of its confirming starts and prompts. With a `memo`, only configs
+    that were launched since are pooled anew.
     """
-    memo = {} if memo is None else memo
+    memo = Memo() if memo is None else memo
+    kept = measured_launches(launches)
+    results = {result.config: result for result in _pooled(spec, kept, memo, confirmed=False)}
+    for fresh in _pooled(spec, kept, memo, confirmed=True):
+        results[fresh.config] = _confirmed(fresh, results.get(fresh.config))
+    return sorted(results.values(), key=lambda result: simplicity(result.config))
+
+
+def measured_launches(launches: Sequence[LaunchRecord]) -> list[LaunchRecord]:
+    """Those whose numbers count: what is barred gives none, and a launch tried by hand may carry any arguments."""
     barred = set(barred_configs(launches))
-    # A launch tried by hand may carry any arguments: it answers its own question only.
-    kept = [
+    return [
         launch
         for launch in launches
         if launch.outcome is Outcome.MEASURED and launch.stage != "try" and launch.config not in barred
     ]
-    results = {result.config: result for result in _pooled(spec, [one for one in kept if one.stage != "confirm"], memo)}
-    results = _all_scored(spec.axes, results, results)
-    fresh = {result.config: result for result in _pooled(spec, [one for one in kept if one.stage == "confirm"], memo)}
-    compared = fresh if any(not config.speculates for config in fresh) else results
-    for config, result in _all_scored(spec.axes, fresh, compared).items():
-        results[config] = _confirmed(result, results.get(config))
-    return sorted(results.values(), key=lambda result: (-_number(result.score), simplicity(result.config)))
 
 
-def _pooled(spec: StudySpec, launches: Sequence[LaunchRecord], memo: Memo) -> Iterator[ConfigResult]:
+def _pooled(
+    spec: StudySpec, launches: Sequence[LaunchRecord], memo: Memo, *, confirmed: bool
+) -> Iterator[ConfigResult]:
     by_config: dict[str, list[LaunchRecord]] = {}
     for launch in launches:
         by_config.setdefault(launch.config.config_id, []).append(launch)
     for group in by_config.values():
-        key = tuple(launch.number for launch in group)
-        if key not in memo:
-            memo[key] = _result(spec, group)
-        if (result := memo[key]) is not None:
+        key = (int(confirmed), *(launch.number for launch in group))
+        if key not in memo.results:
+            mine = [
+                replace(launch, phases=phases)
+                for launch in group
+                if (phases := tuple(one for one in launch.phases if is_confirmed(launch, one) is confirmed))
+            ]
+            memo.results[key] = _result(spec, mine) if mine else None
+        if (result := memo.results[key]) is not None:
             yield result
-
-
-def _all_scored(
-    axes: Objectives, results: Mapping[SpecConfig, ConfigResult], among: Mapping[SpecConfig, ConfigResult]
-) -> dict[SpecConfig, ConfigResult]:
-    """With scores and gains over the best baselines of `among`; as they are without one."""
-    baselines = [result for config, result in among.items() if not config.speculates]
-    if not baselines:
-        return dict(results)
-    best = [best_value(axis, [result.values[place] for result in baselines]) for place, axis in enumerate(axes)]
-    return {config: _scored(axes, result, baselines, best) for config, result in results.items()}
 
 
 def best_value(axis: Objective, values: Sequence[Estimate]) -> Estimate:
@@ -86,22 +80,6 @@ def badness(axis: Objective, value: Estimate) -> float:
     return value.value if axis.direction is Direction.MINIMIZE else -value.value
 
 
-def improvement(axis: Objective, a: Estimate, b: Estimate) -> Estimate:
-    """How much better `a` is than `b`, as a ratio with its interval; paired by prompt where both tell them."""
-    if a is b:
-        return Estimate(1.0, 1.0, 1.0)
-    a, b = _above(a, axis.metric.floor), _above(b, axis.metric.floor)
-    return ratio(b, a) if axis.direction is Direction.MINIMIZE else ratio(a, b)
-
-
-def _above(value: Estimate, floor: float) -> Estimate:
-    """With no part below `floor`: a share of 0 has no ratio."""
-    if min(value.value, value.value if value.lo is None else value.lo) >= floor:
-        return value
-    lo, hi = (None if end is None else max(end, floor) for end in (value.lo, value.hi))
-    return Estimate(max(value.value, floor), lo, hi)
-
-
 def _confirmed(fresh: ConfigResult, searched: ConfigResult | None) -> ConfigResult:
     """The fresh values, and those of the search at loads that were not confirmed."""
     if searched is None:
@@ -109,7 +87,6 @@ def _confirmed(fresh: ConfigResult, searched: ConfigResult | None) -> ConfigResu
     return replace(
         fresh,
         loads=dict(sorted({**searched.loads, **fresh.loads}.items())),
-        gains=dict(sorted({**searched.gains, **fresh.gains}.items())),
         launches=tuple(sorted({*searched.launches, *fresh.launches})),
         confirmed=True,
         notes=ordered((*searched.notes, *fresh.notes)),
@@ -120,7 +97,7 @@ def _confirmed(fresh: ConfigResult, searched: ConfigResult | None) -> ConfigResu
 
 
 def is_baseline_to_compare(launch: LaunchRecord) -> bool:
-    """Whether a launch measured a baseline with the study's own arguments and the search's prompts."""
+    """Whether a launch measured a baseline with the study's own arguments."""
     return (
         launch.outcome is Outcome.MEASURED and launch.stage not in ("try", "confirm") and not launch.config.speculates
     )
@@ -237,31 +214,6 @@ def metric_estimate(metric: Metric, repeats: tuple[PhaseResult, ...]) -> Estimat
     return replace(told, hi=min(told.hi, max(metric.ceiling, told.value)))
 
 
-def _scored(
-    axes: Objectives, result: ConfigResult, baselines: Sequence[ConfigResult], best: Sequence[Estimate]
-) -> ConfigResult:
-    """With its score and gains over the best baselines; a baseline's gain over itself is 1 without doubt."""
-    first, second = (improvement(axis, *pair) for axis, *pair in zip(axes, result.values, best, strict=True))
-    score = math.sqrt(
-        math.prod(axis.better(mine.value, its.value) for axis, mine, its in zip(axes, result.values, best, strict=True))
-    )
-    gains = {}
-    for load, at in result.loads.items():
-        fastest = max((base.loads[load].rate for base in baselines if load in base.loads), key=_value, default=None)
-        if fastest is not None:
-            gains[load] = Estimate(1.0, 1.0, 1.0) if at.rate is fastest else ratio(at.rate, fastest)
-    return replace(result, score=score, score_doubt=_geometric_mean(score, first, second), gains=gains)
-
-
-def _geometric_mean(score: float, one: Estimate, other: Estimate) -> Estimate:
-    """The score's interval from those of its two speed-ups, whose errors are independent."""
-    if not (one.lo and one.hi and other.lo and other.hi):
-        return Estimate(score)
-    below = math.hypot(math.log(one.value / one.lo), math.log(other.value / other.lo)) / 2
-    above = math.hypot(math.log(one.hi / one.value), math.log(other.hi / other.value)) / 2
-    return Estimate(score, score * math.exp(-below), score * math.exp(above))
-
-
 def launch_load(launch: LaunchRecord, concurrency: int) -> LoadResult | None:
     """What one launch alone says at one concurrency; None without a phase there."""
     repeats = launch.repeats(concurrency)
@@ -326,17 +278,9 @@ def _tails(repeats: Sequence[PhaseResult]) -> dict[str, Estimate]:
     return found
 
 
-def _value(estimate: Estimate) -> float:
-    return estimate.value
-
-
 def _phase_notes(phases: Iterable[PhaseResult]) -> tuple[Note, ...]:
     return ordered(note for phase in phases for note in phase.notes)
 
 
 def _rng(concurrency: int) -> np.random.Generator:
     return np.random.default_rng((_SEED, concurrency))
-
-
-def _number(score: float) -> float:
-    return 0.0 if math.isnan(score) else score

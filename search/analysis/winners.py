@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import isnan
 
-from search.analysis.findings import ConfigResult, LoadResult, LoadWinner, ObjectiveWinner, Pick
-from search.analysis.results import badness, improvement
+from search.analysis.arenas import RATE, Arena, Key, arena_of, contested, key_of, readings_of
+from search.analysis.expected import Expectations
+from search.analysis.findings import Ahead, ConfigResult, Gain, LoadWinner, ObjectiveWinner, Pick
+from search.analysis.memo import Memo
+from search.analysis.results import measured_launches
 from search.config import SpecConfig, simplicity
 from search.metrics import Objective, Objectives, is_rate
 from search.outcomes import Note
 from search.spec.study import StudySpec
-from search.stats.estimates import Estimate, ratio, separable
-
-TIE = 0.01
-"""Closer than this share, and not told apart beyond doubt, the simpler config is preferred."""
+from search.stats.estimates import Estimate
+from search.stats.verdicts import Verdict
+from search.storage.records import LaunchRecord
 
 
 def recommendable(notes: Sequence[Note], *, synthetic: bool) -> bool:
@@ -32,55 +35,70 @@ def all_synthetic(results: Sequence[ConfigResult]) -> bool:
     return all(Note.SYNTHETIC in result.notes for result in results)
 
 
-def load_winners(spec: StudySpec, results: Sequence[ConfigResult]) -> list[LoadWinner]:
+def arenas_of(
+    spec: StudySpec, launches: Sequence[LaunchRecord], results: Sequence[ConfigResult], memo: Memo
+) -> dict[Key, Arena]:
+    """Every metric and load that anything was measured at, with its verdict.
+
+    Left out of a contest, though not of the pool of scatter, are configs whose numbers may not be recommended, and
+    extrapolated ones as long as anything that speculates rests on data: a simulator fitted to three configs would
+    else answer with a fourth that nobody measured.
+
+    Args:
+        spec: The study.
+        launches: All of them.
+        results: Of those, see `config_results`.
+        memo: See `Memo`.
+    """
+    synthetic = all_synthetic(results)
+    expects = Expectations.of(spec) if any(result.extrapolated for result in results) else None
+    found = {}
+    for key, groups in readings_of(spec, measured_launches(launches), memo).items():
+        at = {result.config: result.loads[key[1]] for result in results if key[1] in result.loads}
+        known = {config: readings for config, readings in groups.items() if config in at}
+        if not known:
+            continue
+        allowed = {config for config in known if recommendable(at[config].notes, synthetic=synthetic)}
+        guessed = frozenset(config for config in known if at[config].extrapolated)
+        grounded = allowed - guessed
+        found[key] = arena_of(
+            key,
+            known,
+            open_to=frozenset(grounded if any(config.speculates for config in grounded) else allowed),
+            extrapolated=guessed,
+            expects=expects if guessed and key[0] == RATE else None,
+        )
+    return contested(spec, found)
+
+
+def load_winners(arenas: Mapping[Key, Arena], results: Sequence[ConfigResult]) -> list[LoadWinner]:
     """A winner for each load at which a baseline was measured, ascending."""
-    loads = sorted({*spec.loads, *(load for result in results for load in result.loads)})
-    winners = (_winner(load, results) for load in loads)
+    by_config = {result.config: result for result in results}
+    rates = sorted((arena for key, arena in arenas.items() if key[0] == RATE), key=lambda arena: arena.concurrency)
+    winners = (_expected(arena) if arena.only_expected else _winner(arena, by_config) for arena in rates)
     return [winner for winner in winners if winner is not None]
 
 
-def grounded_winners(spec: StudySpec, results: Sequence[ConfigResult]) -> tuple[list[LoadWinner], list[LoadWinner]]:
-    """Winners from values that rest on data, and those that only extrapolation makes.
-
-    A simulator fitted to three configs would else answer with a fourth that nobody measured. At
-    a load where it was fitted to no speculating config, there is nothing better than its word.
-    """
-    everything = {winner.concurrency: winner for winner in load_winners(spec, results)}
-    fitted = [_only_fitted(result) for result in results]
-    loads = {load for result in fitted if result.config.speculates for load in result.loads}
-    grounded = {winner.concurrency: winner for winner in load_winners(spec, fitted) if winner.concurrency in loads}
-    winners = [grounded.get(load, winner) for load, winner in everything.items()]
-    beyond = [winner for load, winner in everything.items() if winner.extrapolated and load in grounded]
-    return winners, beyond
-
-
-def _only_fitted(result: ConfigResult) -> ConfigResult:
-    searched = result.searched
-    return replace(
-        result,
-        loads=_fitted(result.loads),
-        searched=replace(searched, loads=_fitted(searched.loads)) if searched else None,
-    )
-
-
-def _fitted(loads: Mapping[int, LoadResult]) -> dict[int, LoadResult]:
-    return {load: result for load, result in loads.items() if not result.extrapolated}
-
-
-def rate_at(results: Sequence[ConfigResult], config: SpecConfig, load: int) -> Estimate | None:
-    """The rate of `config` at `load`, or None where it was not measured."""
-    found = next((result.loads.get(load) for result in results if result.config == config), None)
-    return found.rate if found else None
-
-
-def rates_at(
-    results: Sequence[ConfigResult], one: SpecConfig, other: SpecConfig, load: int
-) -> tuple[Estimate | None, Estimate | None]:
-    """Rates of two configs that may be compared: both confirmed, or both as the search measured them."""
-    pair = [result for result in results if result.config in (one, other)]
-    if not all(load in result.confirmed_loads for result in pair):
-        pair = [result.searched or result for result in pair]
-    return rate_at(pair, one, load), rate_at(pair, other, load)
+def beyond_winners(arenas: Mapping[Key, Arena], winners: Sequence[LoadWinner]) -> list[LoadWinner]:
+    """At loads with a winner that rests on data: what a simulator expects to be better still."""
+    found = []
+    for winner in winners:
+        arena = arenas[RATE, winner.concurrency]
+        left_out = [config for config in arena.extrapolated - arena.open if config.speculates]
+        told = [(config, arena.gain(config, winner.config)) for config in left_out]
+        ahead = [(gain.value, config) for config, gain in told if gain is not None and gain.value > 1]
+        if not ahead:
+            continue
+        _, best = max(ahead, key=lambda one: (one[0], simplicity(one[1])))
+        rate, gain = arena.rate(best), arena.gain(best, winner.baseline)
+        assert rate is not None and gain is not None
+        found.append(
+            replace(
+                winner, config=best, rate=rate, gain=gain, claimed=False, tied=(), equal_fusion_gain=None,
+                extrapolated=True, ahead=(), same=(),
+            )
+        )  # fmt: skip
+    return found
 
 
 def picks(
@@ -109,46 +127,130 @@ def _role(axis: Objective) -> str:
     return axis.metric.role or f"best-{axis.metric.name.replace('_', '-')}-at-c{axis.concurrency}"
 
 
-def objective_winners(axes: Objectives, results: Sequence[ConfigResult]) -> list[ObjectiveWinner]:
+def objective_winners(
+    axes: Objectives, arenas: Mapping[Key, Arena], results: Sequence[ConfigResult]
+) -> list[ObjectiveWinner]:
     """A winner for each objective that is not the rate of its load, once a baseline was measured."""
-    found = (_objective_winner(place, axis, results) for place, axis in enumerate(axes) if not is_rate(axis))
+    at = {axis: arenas.get(key_of(axis)) for axis in axes if not is_rate(axis)}
+    found = (_objective_winner(axis, arena, results) for axis, arena in at.items() if arena is not None)
     return [winner for winner in found if winner is not None]
 
 
-def _objective_winner(place: int, axis: Objective, results: Sequence[ConfigResult]) -> ObjectiveWinner | None:
-    """As `_winner`, by the objective's value: of the confirmed ones, if a baseline is among them; else of all as searched."""
-    confirmed = [result for result in results if result.confirmed]
-    if any(not result.config.speculates for result in confirmed) and len(confirmed) > 1:
-        results = confirmed
-    else:
-        results = [result.searched or result for result in results]
-    synthetic = all_synthetic(results)
-    baselines = [result for result in results if not result.config.speculates]
-    allowed = [result for result in results if recommendable(result.notes, synthetic=synthetic)]
-    if not baselines or not allowed:
+def _objective_winner(axis: Objective, arena: Arena, results: Sequence[ConfigResult]) -> ObjectiveWinner | None:
+    verdict, reference = arena.verdict, arena.reference
+    if verdict is None or verdict.winner is None or reference is None:
         return None
-    allowed.sort(key=lambda result: (badness(axis, result.values[place]), simplicity(result.config)))
-    best = allowed[0].values[place]
-    told = [(result, improvement(axis, result.values[place], best)) for result in allowed]
-    near = [result for result, gain in told if gain.value >= 1 - TIE and not _differs(gain)]
-    tied = [result for result, gain in told if result in near or (gain.hi is not None and not _differs(gain))]
-    winner = min(near, key=lambda result: simplicity(result.config)[:-1])
-    base = min(baselines, key=lambda result: badness(axis, result.values[place]))
+    winner = SpecConfig.from_id(verdict.winner)
+    confirmed = any(result.config == winner and axis.concurrency in result.confirmed_loads for result in results)
+    value, base = _like(arena, winner, reference, confirmed=confirmed)
     return ObjectiveWinner(
         objective=axis,
-        config=winner.config,
-        value=winner.values[place],
-        baseline=base.config,
-        baseline_value=base.values[place],
-        gain=improvement(axis, winner.values[place], base.values[place]) if winner.config.speculates else None,
-        tied=tuple(result.config for result in tied if result.config != winner.config),
-        extrapolated=winner.loads[axis.concurrency].extrapolated,
+        config=winner,
+        value=value,
+        baseline=reference,
+        baseline_value=base,
+        gain=arena.gain(winner, reference) if winner.speculates else None,
+        tied=tuple(map(SpecConfig.from_id, verdict.tied)),
+        extrapolated=winner in arena.extrapolated,
+        ahead=_ahead(verdict),
+        assumed=verdict.assumed,
     )
 
 
-def _differs(gain: Estimate) -> bool:
-    """Whether a ratio's interval leaves out 1."""
-    return gain.lo is not None and gain.hi is not None and (gain.lo > 1 or gain.hi < 1)
+def _winner(arena: Arena, results: Mapping[SpecConfig, ConfigResult]) -> LoadWinner | None:
+    verdict, reference = arena.verdict, arena.reference
+    if verdict is None or verdict.winner is None or reference is None:
+        return None
+    config = SpecConfig.from_id(verdict.winner)
+    rate, base = _like(
+        arena, config, reference, confirmed=arena.concurrency in results[config].confirmed_loads, as_rate=True
+    )
+    gain = arena.gain(config, reference)
+    assert gain is not None
+    told = [standing.gain for standing in verdict.standings if standing.gain is not None]
+    return LoadWinner(
+        concurrency=arena.concurrency,
+        config=config,
+        rate=rate,
+        baseline=reference,
+        baseline_rate=base,
+        gain=gain,
+        claimed=any(standing.config == verdict.winner for standing in verdict.claimed),
+        tied=tuple(map(SpecConfig.from_id, verdict.tied)),
+        equal_fusion_gain=_at_equal_fusion(arena, config),
+        extrapolated=bool({config, reference} & arena.extrapolated),
+        ahead=_ahead(verdict),
+        same=tuple(map(SpecConfig.from_id, verdict.same)),
+        assumed=verdict.assumed,
+        compared=len(told),
+        slower=bool(told) and all(not gain.assumed and gain.hi < 1 for gain in told),
+    )
+
+
+def _expected(arena: Arena) -> LoadWinner | None:
+    """Where the fit alone speaks: a baseline, unless the band of something leaves out 1."""
+    reference = arena.reference
+    if reference is None:
+        return None
+    told = {config: arena.gain(config, reference) for config in arena.open if config.speculates}
+    gains = {config: gain for config, gain in told.items() if gain is not None}
+    better = [config for config, gain in gains.items() if gain.lo is not None and gain.lo > 1]
+    config, tied = reference, list[SpecConfig]()
+    if better:
+        best = max(better, key=lambda one: gains[one].value)
+        over = {one: arena.gain(best, one) for one in better}
+        near = [one for one, gain in over.items() if one == best or (gain and gain.lo is not None and gain.lo <= 1)]
+        config = min(near, key=simplicity)
+        tied = sorted((one for one in near if one != config), key=lambda one: -gains[one].value)
+    rate, base, gain = arena.rate(config), arena.rate(reference), arena.gain(config, reference)
+    if rate is None or base is None or gain is None:
+        return None
+    return LoadWinner(
+        concurrency=arena.concurrency,
+        config=config,
+        rate=rate,
+        baseline=reference,
+        baseline_rate=base,
+        gain=gain,
+        claimed=False,
+        tied=tuple(tied),
+        equal_fusion_gain=_at_equal_fusion(arena, config),
+        extrapolated=True,
+        compared=len(gains),
+        only_expected=True,
+    )
+
+
+def _at_equal_fusion(arena: Arena, config: SpecConfig) -> Gain | None:
+    if not config.speculates:
+        return None
+    equal = next(
+        (
+            base
+            for base in sorted(arena.open, key=simplicity)
+            if not base.speculates and (base.allreduce_fusion, base.extra) == (config.allreduce_fusion, config.extra)
+        ),
+        None,
+    )
+    return arena.gain(config, equal)
+
+
+def _ahead(verdict: Verdict) -> tuple[Ahead, ...]:
+    return tuple(
+        Ahead(SpecConfig.from_id(standing.config), Gain.of(standing.gain))
+        for standing in verdict.ahead
+        if standing.gain is not None
+    )
+
+
+def _like(
+    arena: Arena, config: SpecConfig, base: SpecConfig, *, confirmed: bool, as_rate: bool = False
+) -> tuple[Estimate, Estimate]:
+    """Values of both, of like prompts where the baseline has some."""
+    of = arena.rate if as_rate else arena.value
+    mine, theirs = of(config, confirmed=confirmed) or of(config), of(base, confirmed=confirmed) or of(base)
+    assert mine is not None and theirs is not None, "an open config has a usable reading"
+    return mine, theirs
 
 
 def _best(results: Sequence[ConfigResult]) -> str | None:
@@ -156,57 +258,4 @@ def _best(results: Sequence[ConfigResult]) -> str | None:
     allowed = [result for result in results if recommendable(result.notes, synthetic=synthetic)]
     if not allowed or not any(not result.config.speculates for result in results):
         return None
-    return max(allowed, key=lambda result: result.score).config.config_id
-
-
-def _winner(load: int, results: Sequence[ConfigResult]) -> LoadWinner | None:
-    """Of what was confirmed at this load, if that has a baseline and whoever won the search; else of the search.
-
-    What was not confirmed and could not be told from the search's winner is a tie still.
-    """
-    before = _winner_among(load, [result.searched or result for result in results])
-    confirmed = [result for result in results if load in result.confirmed_loads]
-    if before is None or not any(result.config == before.config for result in confirmed):
-        return before
-    after = _winner_among(load, confirmed)
-    if after is None:
-        return before
-    told = {result.config for result in confirmed}
-    return replace(after, tied=(*after.tied, *(config for config in before.tied if config not in told)))
-
-
-def _winner_among(load: int, results: Sequence[ConfigResult]) -> LoadWinner | None:
-    synthetic = all_synthetic(results)
-    measured: list[tuple[SpecConfig, LoadResult]] = [
-        (result.config, result.loads[load]) for result in results if load in result.loads
-    ]
-    baselines = [(config, at) for config, at in measured if not config.speculates]
-    allowed = [(config, at) for config, at in measured if recommendable(at.notes, synthetic=synthetic)]
-    if not baselines or not allowed:
-        return None
-    allowed.sort(key=lambda pair: (-pair[1].rate.value, simplicity(pair[0])))
-    fastest = allowed[0][1].rate
-    near = [
-        (config, at)
-        for config, at in allowed
-        if at.rate.value >= (1 - TIE) * fastest.value and separable(fastest, at.rate) is not True
-    ]
-    tied = [(config, at) for config, at in allowed if (config, at) in near or separable(fastest, at.rate) is False]
-    # Among equally simple ones the faster: the list is in that order, and `min` takes the first.
-    config, at = min(near, key=lambda pair: simplicity(pair[0])[:-1])
-    base_config, base = (config, at) if not config.speculates else max(baselines, key=lambda pair: pair[1].rate.value)
-    equal = next(
-        (b for c, b in baselines if (c.allreduce_fusion, c.extra) == (config.allreduce_fusion, config.extra)), None
-    )
-    return LoadWinner(
-        concurrency=load,
-        config=config,
-        rate=at.rate,
-        baseline=base_config,
-        baseline_rate=base.rate,
-        gain=ratio(at.rate, base.rate) if config.speculates else Estimate(1.0),
-        gain_separable=separable(at.rate, base.rate) if config.speculates else False,
-        tied=tuple(other for other, _ in tied if other != config),
-        equal_fusion_gain=ratio(at.rate, equal.rate) if equal and config.speculates else None,
-        extrapolated=at.extrapolated or base.extrapolated,
-    )
+    return max(allowed, key=lambda result: -1.0 if isnan(result.score) else result.score).config.config_id

@@ -39,11 +39,7 @@ def spec_of_recording(recording: Recording) -> StudySpec:
             f"Recording {recording.name!r}: its study file is wrong: `{place}`: {first['msg']}."
         ) from error
     recorded = {config.config_id for config in recording.space()}
-    questions = {
-        name: question
-        for name, question in spec.questions.items()
-        if recorded.issuperset((question.config, *question.against))
-    }
+    questions = {name: question for name, question in spec.questions.items() if recorded.issuperset(question.configs)}
     known = tuple(config_id for config_id in spec.known if config_id in recorded)
     return spec.model_copy(update={"known": known, "questions": questions})
 

@@ -9,7 +9,7 @@ from search.analysis.findings import PredictedValue
 from search.metrics import gain_percent
 from search.report.content import ReportContent
 from search.report.figures import calm_layout, error_bars, figure_json
-from search.report.markup import config_code, doubt_span, gain_span, list_of, table_of, tag_span
+from search.report.markup import ci_span, config_code, gain_span, list_of, table_of, tag_span
 from search.report.text import metric_bounds, metric_number
 from search.stats.estimates import Estimate
 
@@ -88,8 +88,8 @@ def _row(told: PredictedValue) -> list[str]:
         str(told.launch),
         config_code(told.config),
         f"C={told.concurrency}",
-        escape(metric.words(middle)) + doubt_span(metric_bounds(metric, Estimate(middle, slow, fast))),
-        escape(metric.words(told.measured.value)) + doubt_span(metric_bounds(metric, told.measured)),
+        escape(metric.words(middle)) + ci_span(metric_bounds(metric, Estimate(middle, slow, fast))),
+        escape(metric.words(told.measured.value)) + ci_span(metric_bounds(metric, told.measured)),
         gain_span(told.ratio),
         "" if told.held else tag_span("the model was wrong here", "warn"),
     ]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
 
-from search.analysis.findings import ConfigResult, Judgement, LoadWinner
+from search.analysis.findings import ConfigResult, Gain, Judgement, LoadWinner
 from search.config import CORE_KNOBS, KnobValue, SpecConfig
 from search.metrics import Objectives, gain_percent
 from search.report.text import KIND_LABELS, gain_bounds
@@ -93,12 +93,13 @@ class ReportContent:
         """The answer at one load, None when nothing was measured there."""
         return next((winner for winner in self.judgement.winners if winner.concurrency == concurrency), None)
 
-    def gain(self, result: ConfigResult, concurrency: int) -> float | None:
-        """`rate / best baseline rate` at one load, so 1.1 is 10% faster; None when either was not measured."""
-        winner, load = self.winner(concurrency), result.loads.get(concurrency)
-        if winner is None or load is None or not winner.baseline_rate.value:
-            return None
-        return load.rate.value / winner.baseline_rate.value
+    def gain(self, result: ConfigResult, concurrency: int) -> Gain | None:
+        """Over the best baseline of a load; None when either was not measured."""
+        return result.gains.get(concurrency)
+
+    def is_band(self, result: ConfigResult) -> bool:
+        """Whether a config's score rests on what a simulator expects, with its band."""
+        return any(result.loads[load].band for load in self.objective_loads if load in result.loads)
 
     def is_compared(self, config: SpecConfig, concurrency: int) -> bool:
         """Whether a gain says something: the best baseline's over itself does not."""
@@ -112,19 +113,19 @@ class ReportContent:
             return ""
         if result.config == winner.baseline:
             return "best baseline"
-        return f"{gain_percent(gain)}{gain_bounds(result.gains.get(concurrency))} against {winner.baseline.config_id}"
+        return f"{gain_percent(gain.value)}{gain_bounds(gain)} against {winner.baseline.config_id}"
 
     def score(self, config: SpecConfig) -> float | None:
         """The score of a config, None when it was not measured at both objectives."""
         return self._scores.get(config)
 
-    def score_doubt(self, config: SpecConfig) -> Estimate | None:
+    def score_ci(self, config: SpecConfig) -> Estimate | None:
         """The score with its interval, see `score`."""
-        return self._score_doubts.get(config)
+        return self._score_cis.get(config)
 
     @cached_property
-    def _score_doubts(self) -> dict[SpecConfig, Estimate | None]:
-        return {result.config: result.score_doubt for result in self.judgement.results}
+    def _score_cis(self) -> dict[SpecConfig, Estimate | None]:
+        return {result.config: result.score_ci for result in self.judgement.results}
 
     @cached_property
     def _scores(self) -> dict[SpecConfig, float]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from search.analysis.findings import ConfigResult
+from search.analysis.findings import ConfigResult, Gain
 from search.analysis.results import best_value
 from search.config import SpecConfig
 from search.metrics import Direction, Objective, gain_percent, is_rate, number
@@ -70,14 +70,15 @@ def by_load(content: ReportContent) -> str:
         colour, symbol = FAMILY_STYLE[result.config.family]
         dash = DASHES[drawn[result.config.family] % len(DASHES)]
         drawn[result.config.family] += 1
-        loads = [load for load in sorted(result.loads) if content.gain(result, load) is not None]
-        gains = [100 * ((content.gain(result, load) or 1.0) - 1) for load in loads]
+        told = {load: gain for load in sorted(result.loads) if (gain := content.gain(result, load)) is not None}
+        loads = list(told)
+        gains = [100 * (gain.value - 1) for gain in told.values()]
         name = escape(result.config.config_id)
         figure.add_scatter(
             x=loads, y=gains, mode="lines+markers", name=name,
             line={"color": colour, "width": 2, "dash": dash},
             marker={"symbol": symbol, "size": 8},
-            error_y=_gain_doubt([result.gains.get(load) for load in loads], colour),
+            error_y=error_bars(list(told.values()), colour, scale=100),
             text=[_load_text(content, result, load) for load in loads],
             hovertemplate=f"{name}<br>%{{text}}<extra></extra>",
         )  # fmt: skip
@@ -181,13 +182,7 @@ def _axis_layout(axis: Objective) -> dict[str, Any]:
     return layout if unit else layout | {"tickformat": ".0%"}
 
 
-def _gain_doubt(ratios: Sequence[Estimate | None], colour: str) -> dict[str, Any]:
-    """The same for gains in percent."""
-    nothing = Estimate(1.0)
-    return error_bars([ratio or nothing for ratio in ratios], colour, scale=100)
-
-
-def error_bars(estimates: Sequence[Estimate], colour: str, *, scale: float = 1) -> dict[str, Any]:
+def error_bars(estimates: Sequence[Estimate | Gain], colour: str, *, scale: float = 1) -> dict[str, Any]:
     """From each value to the ends of its interval; none where it has none."""
     above = [None if one.hi is None else scale * (one.hi - one.value) for one in estimates]
     below = [None if one.lo is None else scale * (one.value - one.lo) for one in estimates]
@@ -207,9 +202,9 @@ def _hover(content: ReportContent, result: ConfigResult) -> str:
 
 def _load_text(content: ReportContent, result: ConfigResult, concurrency: int) -> str:
     load, gain = result.loads[concurrency], content.gain(result, concurrency)
-    text = f"C={concurrency}: {number(load.rate.value)}{bounds(load.rate)} tok/s"
+    text = f"C={concurrency}: {number(load.rate.value)}{bounds(load.rate, band=load.band)} tok/s"
     if gain is not None:
-        text += f" ({gain_percent(gain)}{gain_bounds(result.gains.get(concurrency))})"
+        text += f" ({gain_percent(gain.value)}{gain_bounds(gain)})"
     if load.accept_length is not None:
         text += f", accept {load.accept_length:.2f}{bounds(load.accept)}"
     return text + (", extrapolated" if load.extrapolated else "")

@@ -138,7 +138,7 @@ def _front_row(content: ReportContent, rank: int, result: ConfigResult) -> dict[
         "confirmed": result.confirmed,
         "notes": " ".join(result.notes),
         "launch_command": one_line_command(content.commands.get(config_id, "")),
-        **_ends("score", result.score_doubt, 4),
+        **_ends("score", result.score_ci, 4),
         "lossless": lossless_words(result.lossless),
     }
 
@@ -157,7 +157,7 @@ def _trial_row(content: ReportContent, launch: LaunchRecord) -> dict[str, Cell]:
         "boot_s": _rounded(launch.boot_s, 1),
         "duration_s": _rounded(launch.duration_s, 1),
         "why": _why(launch),
-        **_ends("score", content.score_doubt(launch.config) if launch.phases else None, 4),
+        **_ends("score", content.score_ci(launch.config) if launch.phases else None, 4),
         "lossless": lossless_words(launch.lossless),
     }
     for axis in content.axes:

@@ -78,10 +78,12 @@ def _place(number_: int, of: int | None) -> str:
 def _rate(launch: LaunchRecord, concurrency: int, judgement: Judgement) -> str:
     rate = mean_rate(launch.repeats(concurrency))
     text = f"c{concurrency} {number(rate)} tok/s"
+    result = next((result for result in judgement.results if result.config == launch.config), None)
+    gain = result.gains.get(concurrency) if result else None
     winner = next((winner for winner in judgement.winners if winner.concurrency == concurrency), None)
-    if winner is None or winner.baseline == launch.config:
+    if gain is None or winner is None or winner.baseline == launch.config:
         return text
-    return f"{text} ({gain_percent(rate / winner.baseline_rate.value)})"
+    return f"{text} ({gain_percent(gain.value)})"
 
 
 def _accept(launch: LaunchRecord, concurrency: int) -> str | None:

@@ -8,8 +8,10 @@ from collections.abc import Iterable, Sequence
 from search.analysis.findings import ConfigResult
 from search.metrics import gain_percent, number, own_axes
 from search.report.content import ReportContent
+from search.report.knobs import KNOB_HEADERS, KNOB_KEY, knob_cells
 from search.report.scripts import script_names
 from search.report.text import (
+    GAIN_KEY,
     KIND_SENTENCES,
     axis_words,
     bounds,
@@ -35,7 +37,7 @@ def summary(content: ReportContent) -> str:
         parts.append(f"**{content.label}.** {KIND_SENTENCES[content.study.kind]}")
     parts.append("\n".join(f"- {_text(line)}" for line in judgement.headlines) or "Nothing has been measured yet.")
     if judgement.front:
-        parts += ["## Front", front_table(content, judgement.front)]
+        parts += ["## Front", front_table(content, judgement.front), GAIN_KEY]
     if judgement.picks:
         scripts = script_names(content)
         picks = (
@@ -51,6 +53,8 @@ def summary(content: ReportContent) -> str:
             for question in judgement.verdicts
         )
         parts += ["## Questions", "\n".join(verdicts)]
+    if judgement.knobs:
+        parts += ["## What each knob is worth", KNOB_KEY, _table(KNOB_HEADERS, map(knob_cells, judgement.knobs))]
     if judgement.remarks:
         parts += ["## Remarks", "\n".join(f"- {_text(line)}" for line in judgement.remarks)]
     if judgement.predictions.sentences:
@@ -86,12 +90,12 @@ def front_table(content: ReportContent, results: Iterable[ConfigResult]) -> str:
         for load in content.columns:
             at, gain = result.loads.get(load), content.gain(result, load)
             told = (
-                f" ({gain_percent(gain)}{gain_bounds(result.gains.get(load))})"
+                f" ({gain_percent(gain.value)}{gain_bounds(gain)})"
                 if gain is not None and content.is_compared(result.config, load)
                 else ""
             )
-            cells.append(number(at.rate.value if at else None) + bounds(at.rate if at else None) + told)
-        score = score_words(result.score) + score_bounds(result.score_doubt)
+            cells.append(number(at.rate.value if at else None) + (bounds(at.rate, band=at.band) if at else "") + told)
+        score = score_words(result.score) + score_bounds(result.score_ci, band=content.is_band(result))
         rows.append((*cells, score, lossless_words(result.lossless) or "-"))
     return _table(headers, rows)
 

@@ -56,9 +56,9 @@ def gain_span(gain: float | None) -> str:
     return f'<span class="gain {kind}">{gain_percent(gain)}</span>'
 
 
-def doubt_span(words: str) -> str:
+def ci_span(words: str) -> str:
     """An interval beside its value, in small; nothing for nothing."""
-    return f'<span class="doubt">{escape(words)}</span>' if words else ""
+    return f'<span class="ci">{escape(words)}</span>' if words else ""
 
 
 def config_code(config: SpecConfig) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from search.analysis.findings import LoadWinner, ObjectiveWinner
+from search.analysis.findings import Gain, LoadWinner, ObjectiveWinner
 from search.metrics import own_axes
 from search.report.content import ReportContent
 from search.report.frames import front_rows
@@ -51,6 +51,23 @@ def payload(content: ReportContent) -> dict[str, Any]:
             }
             for failure in judgement.failures
         ],
+        "knobs": [
+            {
+                "knob": worth.knob,
+                "concurrency": worth.concurrency,
+                "value": worth.value,
+                "against": worth.other,
+                "config_id": worth.best.config_id,
+                "against_config_id": worth.other_best.config_id,
+                "gain_ratio": _end(worth.gain.value),
+                "gain_ratio_lo": _end(worth.gain.lo),
+                "gain_ratio_hi": _end(worth.gain.hi),
+                "told_apart": worth.gain.separable,
+                "differ_too": list(worth.differ_too),
+                "alone_ratio": _end(worth.alone.value if worth.alone else None),
+            }
+            for worth in judgement.knobs
+        ],
         "remarks": list(judgement.remarks),
         "predicted": list(judgement.predictions.sentences),
         "barred": [config.config_id for config in judgement.barred],
@@ -70,11 +87,27 @@ def _winner(winner: LoadWinner) -> dict[str, Any]:
         "gain_ratio": round(winner.gain.value, 5),
         "gain_ratio_lo": _end(winner.gain.lo),
         "gain_ratio_hi": _end(winner.gain.hi),
-        "gain_separable": winner.gain_separable,
+        "gain_claimed": winner.claimed,
+        "gain_is": _kind(winner.gain),
         "equal_fusion_gain_ratio": _end(winner.equal_fusion_gain.value if winner.equal_fusion_gain else None),
         "tied": [config.config_id for config in winner.tied],
+        "same": [config.config_id for config in winner.same],
+        "ahead": [
+            {
+                "config_id": one.config.config_id,
+                "gain_ratio": _end(one.gain.value),
+                "gain_ratio_lo": _end(one.gain.lo),
+                "gain_ratio_hi": _end(one.gain.hi),
+            }
+            for one in winner.ahead
+        ],
         "extrapolated": winner.extrapolated,
     }
+
+
+def _kind(gain: Gain) -> str:
+    """What the interval of a gain is."""
+    return "90% band of the model" if gain.band else "assumed scatter" if gain.assumed else "95% CI"
 
 
 def _at_objective(winner: ObjectiveWinner) -> dict[str, Any]:

@@ -48,7 +48,7 @@ def _script(content: ReportContent, pick: Pick) -> str:
         against = content.against(result, load)
         extrapolated = ", extrapolated" if at.extrapolated else ""
         lines.append(
-            f"concurrency {load}: {number(at.rate.value)}{bounds(at.rate)} tok/s{against and f' ({against})'}{extrapolated}"
+            f"concurrency {load}: {number(at.rate.value)}{bounds(at.rate, band=at.band)} tok/s{against and f' ({against})'}{extrapolated}"
         )
     if result.notes:
         lines.append(f"notes: {' '.join(result.notes)}")

@@ -9,10 +9,11 @@ from search.analysis.findings import ConfigResult, LoadWinner
 from search.metrics import Direction, Objective, number
 from search.outcomes import Note
 from search.report.content import ReportContent
+from search.report.knobs import KNOB_HEADERS, KNOB_KEY, knob_cells
 from search.report.markup import (
     NOTHING,
+    ci_span,
     config_code,
-    doubt_span,
     gain_span,
     list_of,
     number_cell,
@@ -22,6 +23,7 @@ from search.report.markup import (
 )
 from search.report.scripts import script_names
 from search.report.text import (
+    GAIN_KEY,
     axis_words,
     bounds,
     counted,
@@ -81,19 +83,23 @@ def _winner_cells(winner: LoadWinner) -> list[str]:
     return [
         f"C={winner.concurrency}",
         f"<strong>{config_code(winner.config)}</strong>",
-        number(winner.rate.value) + doubt_span(bounds(winner.rate)),
-        NOTHING if is_baseline else gain_span(winner.gain.value) + doubt_span(gain_bounds(winner.gain)),
+        number(winner.rate.value) + ci_span(bounds(winner.rate, band=winner.gain.band or winner.only_expected)),
+        NOTHING if is_baseline else gain_span(winner.gain.value) + ci_span(gain_bounds(winner.gain)),
         "itself"
         if is_baseline
         else f"{config_code(winner.baseline)} {number(winner.baseline_rate.value)}"
-        + doubt_span(bounds(winner.baseline_rate)),
+        + ci_span(bounds(winner.baseline_rate, band=winner.only_expected)),
         ""
         if winner.equal_fusion_gain is None
-        else gain_span(winner.equal_fusion_gain.value) + doubt_span(gain_bounds(winner.equal_fusion_gain)),
+        else gain_span(winner.equal_fusion_gain.value) + ci_span(gain_bounds(winner.equal_fusion_gain)),
         (tag_span("extrapolated", "warn") if winner.extrapolated else "")
-        + (tag_span("gain within the doubt") if winner.gain_separable is False and not is_baseline else ""),
+        + (tag_span(_standing(winner)) if not winner.claimed and not is_baseline else ""),
         ", ".join(ties[:TIES_SHOWN]) + more,
     ]
+
+
+def _standing(winner: LoadWinner) -> str:
+    return "expected, not measured" if winner.only_expected else "gain not shown"
 
 
 def _beyond_cells(winner: LoadWinner) -> list[str]:
@@ -112,7 +118,8 @@ def picks(content: ReportContent) -> str:
         config_id = pick.result.config.config_id
         roles = ", ".join(role_words(role) for role in pick.roles)
         numbers = "; ".join(
-            f"C={load} {number(at.rate.value)}{bounds(at.rate)} tok/s" for load, at in sorted(pick.result.loads.items())
+            f"C={load} {number(at.rate.value)}{bounds(at.rate, band=at.band)} tok/s"
+            for load, at in sorted(pick.result.loads.items())
         )
         confirmed = "" if pick.result.confirmed else tag_span(f"from {counted(len(pick.result.launches), 'launch')}")
         if pick.result.extrapolated:
@@ -142,8 +149,8 @@ def configs(content: ReportContent) -> str:
     return (
         "<section><h2>All measured configs</h2>"
         '<p class="aside">Bold: on the front. Percent: against the best baseline at the same load. Score: geometric mean '
-        "of both speed-ups. Accept: output tokens per verify pass, 1 means that drafts never help. In brackets: 95% "
-        "intervals, where something tells them. "
+        "of both speed-ups. Accept: output tokens per verify pass, 1 means that drafts never help. "
+        f"{escape(GAIN_KEY)} "
         "Click a heading to sort.</p>"
         f'<div class="scroll"><table id="configs"><thead><tr>{"".join(head)}</tr></thead><tbody>{rows}</tbody></table>'
         "</div></section>"
@@ -159,7 +166,7 @@ def _config_row(content: ReportContent, result: ConfigResult, *, on_front: bool)
             number_cell(
                 value.value,
                 text=metric_number(axis.metric, value.value),
-                beside=doubt_span(metric_bounds(axis.metric, value)),
+                beside=ci_span(metric_bounds(axis.metric, value, band=result.loads[axis.concurrency].band)),
             )
         )
     for load in content.columns:
@@ -167,19 +174,15 @@ def _config_row(content: ReportContent, result: ConfigResult, *, on_front: bool)
         cells.append(
             number_cell(
                 at.rate.value if at else None,
-                beside=doubt_span(bounds(at.rate))
-                + gain_span(content.gain(result, load))
-                + doubt_span(gain_bounds(result.gains.get(load)))
-                if at
-                else "",
+                beside=ci_span(bounds(at.rate, band=at.band)) + _gain_cell(content, result, load) if at else "",
             )
         )
     for load in content.objective_loads:
         at = result.loads.get(load)
-        cells.append(number_cell(at.accept_length if at else None, beside=doubt_span(bounds(at.accept)) if at else ""))
+        cells.append(number_cell(at.accept_length if at else None, beside=ci_span(bounds(at.accept)) if at else ""))
     sort = "" if math.isnan(result.score) else f"{result.score:.6f}"
     cells.append(
-        f'<td class="n" data-v="{sort}">{score_words(result.score)}{doubt_span(score_bounds(result.score_doubt))}</td>'
+        f'<td class="n" data-v="{sort}">{score_words(result.score)}{ci_span(score_bounds(result.score_ci, band=content.is_band(result)))}</td>'
     )
     cells.append(f'<td class="n" data-v="{len(result.launches)}">{len(result.launches)}</td>')
     # The banner says it for the whole page where every number is computed.
@@ -190,6 +193,11 @@ def _config_row(content: ReportContent, result: ConfigResult, *, on_front: bool)
     cells.append(f"<td>{escape(' '.join(notes))}{tag}{told}</td>")
     kind = ' class="front"' if on_front else ""
     return f"<tr{kind}>{''.join(cells)}</tr>"
+
+
+def _gain_cell(content: ReportContent, result: ConfigResult, load: int) -> str:
+    gain = content.gain(result, load)
+    return gain_span(gain.value if gain else None) + ci_span(gain_bounds(gain))
 
 
 def _value_columns(content: ReportContent) -> list[Objective]:
@@ -239,7 +247,7 @@ TIMES = {
 
 
 def _range_cell(told: Estimate | None) -> str:
-    return NOTHING if told is None else number(told.value) + doubt_span(bounds(told))
+    return NOTHING if told is None else number(told.value) + ci_span(bounds(told))
 
 
 def remarks(content: ReportContent) -> str:
@@ -258,6 +266,18 @@ def questions(content: ReportContent) -> str:
         for answer in content.judgement.verdicts
     )
     return f"<section><h2>Questions</h2>{parts}</section>"
+
+
+def knobs(content: ReportContent) -> str:
+    """What each knob is worth."""
+    if not content.judgement.knobs:
+        return ""
+    rows = [[escape(cell) for cell in knob_cells(worth)] for worth in content.judgement.knobs]
+    table = table_of(KNOB_HEADERS, rows, numeric={4}, wide={6})
+    return (
+        f'<section><h2>What each knob is worth</h2><p class="aside">{escape(KNOB_KEY)}</p>'
+        f"<details><summary>{counted(len(rows), 'comparison')}</summary>{table}</details></section>"
+    )
 
 
 def failures(content: ReportContent) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from search.analysis.findings import Gain
 from search.metrics import Metric, Objective, gain_percent, number
 from search.stats.estimates import Estimate
 from search.stats.losslessness import OutputCheck, worst
@@ -18,24 +19,37 @@ KIND_SENTENCES: dict[StudyKind, str] = {
 }
 
 
-def bounds(estimate: Estimate | None) -> str:
-    """The interval after its value: ` [85.9, 87.7]`; empty where the doubt is not known."""
+def bounds(estimate: Estimate | None, *, band: bool = False) -> str:
+    """The interval after its value: ` [85.9, 87.7]`, of a simulator's expectation ` {85.9 to 87.7}`; see `GAIN_KEY`."""
     if estimate is None or estimate.lo is None or estimate.hi is None:
         return ""
-    return f" [{number(estimate.lo)}, {number(estimate.hi)}]"
+    lo, hi = number(estimate.lo), number(estimate.hi)
+    return f" {{{lo} to {hi}}}" if band else f" [{lo}, {hi}]"
 
 
-def gain_bounds(ratio: Estimate | None) -> str:
-    """The interval of a gain, of its ratio: ` [+8.9%, +11.3%]`; empty where there is no doubt or it is not known."""
-    if ratio is None or ratio.lo is None or ratio.hi is None or ratio.lo == ratio.hi:
+def gain_bounds(told: Gain | Estimate | None) -> str:
+    """The interval of a gain: ` [+8.9%, +11.3%]`; empty where there is none.
+
+    On assumed scatter ` [-3.0%, +9.4%]*`; of a simulator's expectation ` {-3.0% to +9.4%}`: see `GAIN_KEY`.
+    """
+    if told is None or told.lo is None or told.hi is None or told.lo == told.hi:
         return ""
-    return f" [{gain_percent(ratio.lo)}, {gain_percent(ratio.hi)}]"
+    lo, hi = gain_percent(told.lo), gain_percent(told.hi)
+    if isinstance(told, Gain) and told.band:
+        return f" {{{lo} to {hi}}}"
+    return f" [{lo}, {hi}]{'*' if isinstance(told, Gain) and told.assumed else ''}"
 
 
-def metric_bounds(metric: Metric, estimate: Estimate | None) -> str:
+GAIN_KEY = (
+    "In brackets: 95% intervals of what many further starts would come out at; with *, on assumed scatter. In braces: "
+    "not measured, the 90% band of the cost model."
+)
+
+
+def metric_bounds(metric: Metric, estimate: Estimate | None, *, band: bool = False) -> str:
     """The interval of a metric's value: ` [35.1, 37.4]`, of a share ` [93.8%, 97.5%]`; empty where it is not known."""
     if metric.unit or estimate is None or estimate.lo is None or estimate.hi is None:
-        return bounds(estimate)
+        return bounds(estimate, band=band)
     return f" [{metric.words(estimate.lo)}, {metric.words(estimate.hi)}]"
 
 
@@ -52,11 +66,11 @@ def axis_words(axis: Objective) -> str:
     return f"C={axis.concurrency} {known or metric.title + unit}"
 
 
-def score_bounds(score: Estimate | None) -> str:
-    """The interval of a score: ` [0.955, 0.983]`."""
+def score_bounds(score: Estimate | None, *, band: bool = False) -> str:
+    """The interval of a score: ` [0.955, 0.983]`; in braces where it is a band."""
     if score is None or score.lo is None or score.hi is None or score.lo == score.hi:
         return ""
-    return f" [{score.lo:.3f}, {score.hi:.3f}]"
+    return f" {{{score.lo:.3f} to {score.hi:.3f}}}" if band else f" [{score.lo:.3f}, {score.hi:.3f}]"
 
 
 def lossless_words(checks: Sequence[OutputCheck]) -> str:

@@ -115,11 +115,13 @@ def _unknown_keys(data: Any, model: type[BaseModel], place: Place) -> Iterator[M
 
 
 def _unknown_keys_in_items(value: Any, annotation: Any, place: Place) -> Iterator[Mistake]:
-    models = [arg for arg in get_args(annotation) if _is_part(arg)]
+    models = list(dict.fromkeys(shape for arg in get_args(annotation) for shape in _shapes(arg) if _is_part(shape)))
     items = enumerate(value) if isinstance(value, list) else value.items() if isinstance(value, dict) else ()
     for key, item in items:
-        for model in dict.fromkeys(models):
-            yield from _unknown_keys(item, model, (*place, key))
+        if models and isinstance(item, dict):
+            # Of several forms the one that knows most of the keys: a mistake is told once.
+            meant = min(models, key=lambda model: len(item.keys() - model.model_fields.keys()))
+            yield from _unknown_keys(item, meant, (*place, key))
 
 
 def _shapes(annotation: Any) -> Iterator[Any]:

@@ -8,9 +8,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, PrivateAttr, Tag, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    PrivateAttr,
+    Tag,
+    field_validator,
+    model_validator,
+)
 
-from search.config import OPTIONAL_KNOBS, SpecConfig, SpecVersion
+from search.config import CORE_KNOBS, OPTIONAL_KNOBS, SpecConfig, SpecVersion
 from search.contracts import Phase
 from search.deployment import ArgValue, CheckpointFacts, Deployment, Hardware, Patch
 from search.dialects import Dialect
@@ -291,6 +301,73 @@ class QuestionSpec(_Part):
     against: tuple[ConfigId, ...] = Field(strict=False, min_length=1)
     at: tuple[Concurrency, ...] = Field(strict=False, min_length=1)
 
+    @property
+    def configs(self) -> tuple[str, ...]:
+        """Ids that have to be measured for an answer."""
+        return (self.config, *self.against)
+
+    @property
+    def words(self) -> str:
+        """Such as `v1-k2-s2-d7 against off at C=1, 100`."""
+        return f"{self.config} against {', '.join(self.against)} at C={', '.join(map(str, self.at))}"
+
+
+KnobWord: TypeAlias = int | str
+"""A value of a knob, as in the space."""
+
+
+class KnobQuestionSpec(_Part):
+    """A named comparison of a knob: is the best config with `value` better than the best with each of `against`?"""
+
+    knob: str
+    value: KnobWord
+    against: tuple[KnobWord, ...] = Field(strict=False, min_length=1)
+    at: tuple[Concurrency, ...] = Field(strict=False, min_length=1)
+
+    @model_validator(mode="after")
+    def _compares_unlike_values(self) -> KnobQuestionSpec:
+        if self.value in self.against:
+            raise ValueError(f"`value` must not be among `against`, but {self.value!r} is; leave it out of one of them")
+        return self
+
+    @property
+    def configs(self) -> tuple[str, ...]:
+        """None: whichever configs with those values the study measures."""
+        return ()
+
+    @property
+    def words(self) -> str:
+        """Such as `topk 2 against 1, 4 at C=1, 100`."""
+        return (
+            f"{self.knob} {self.value} against {', '.join(map(str, self.against))} at C={', '.join(map(str, self.at))}"
+        )
+
+
+def _form_of_question(data: object) -> str:
+    named = data if isinstance(data, Mapping) else getattr(data, "__dict__", {})
+    return "of-a-knob" if "knob" in named else "of-configs"
+
+
+AnyQuestion: TypeAlias = Annotated[
+    Annotated[QuestionSpec, Tag("of-configs")] | Annotated[KnobQuestionSpec, Tag("of-a-knob")],
+    Discriminator(_form_of_question),
+]
+"""`{config: v2-k1-s2-d3, against: [off], at: [100]}`, or `{knob: topk, value: 2, against: [1, 4], at: [1, 100]}`."""
+
+
+def _share_of(value: object) -> object:
+    """`2%` as 0.02; everything else as it is."""
+    if isinstance(value, str) and value.strip().endswith("%"):
+        try:
+            return float(value.strip()[:-1]) / 100
+        except ValueError:
+            return value
+    return value
+
+
+Worth: TypeAlias = Annotated[float, BeforeValidator(_share_of), Field(gt=0, lt=1)]
+"""A share of a gain: `2%` or 0.02."""
+
 
 class EarlierSpec(_Part):
     """Numbers that are believed before the first launch, as far as `weight` says: 1/2 is worth half a measurement.
@@ -320,7 +397,8 @@ class StudySpec(_Part):
     objectives: ObjectivesSpec = DefaultObjectivesSpec()
     watch: tuple[Concurrency, ...] = Field((), strict=False)
     known: tuple[ConfigId, ...] = Field((), strict=False)
-    questions: dict[Name, QuestionSpec] = {}
+    questions: dict[Name, AnyQuestion] = {}
+    worth: Worth = 0.02
     measure: MeasureSpec = MeasureSpec()
     budget: BudgetSpec = BudgetSpec()
     earlier: tuple[EarlierSpec, ...] = Field((), strict=False)
@@ -356,7 +434,20 @@ class StudySpec(_Part):
                 f"`objectives` with {limited[0]} must have a limit to count by, but `measure.limits` has none; set "
                 "`ttft_ms`, `tpot_ms` or both there"
             )
+        for name, question in self.questions.items():
+            if isinstance(question, KnobQuestionSpec):
+                self._knows(name, question)
         return self
+
+    def _knows(self, name: str, question: KnobQuestionSpec) -> None:
+        knobs = (*CORE_KNOBS, *self.space.knobs, *self.space.flags)
+        if question.knob not in knobs:
+            near = difflib.get_close_matches(question.knob, knobs, n=1)
+            meant = f"; did you mean {near[0]!r}?" if near else ""
+            raise ValueError(
+                f"`questions.{name}.knob` must be a knob of the space, one of {', '.join(knobs)}, "
+                f"but got {question.knob!r}{meant}"
+            )
 
     @cached_property
     def axes(self) -> Objectives:
@@ -400,7 +491,7 @@ class StudySpec(_Part):
     @property
     def known_configs(self) -> tuple[SpecConfig, ...]:
         """Configs to launch before the sampler is asked: known ones, then those of the questions."""
-        questions = [name for question in self.questions.values() for name in (question.config, *question.against)]
+        questions = [name for question in self.questions.values() for name in question.configs]
         return tuple(dict.fromkeys(SpecConfig.from_id(name) for name in (*self.known, *questions)))
 
     @property

@@ -57,11 +57,11 @@ def compare(a: Sequence[Reading], b: Sequence[Reading], scatter: Scatter) -> Com
 def _between(
     pairs: Sequence[tuple[Sequence[Reading], Sequence[Reading]]], scatter: Scatter, prompts: Uncertain, *, alike: bool
 ) -> Comparison:
-    told = [_Difference.of(start_means(a), start_means(b)) for a, b in pairs]
+    sides = [(start_means(a), start_means(b)) for a, b in pairs]
+    told = [_Difference.of(a, b) for a, b in sides]
     precision = sum(1 / (one.a + one.b) for one in told)
     shares = [1 / (one.a + one.b) / precision for one in told]
-    of_a = sum(share**2 * one.a for share, one in zip(shares, told, strict=True))
-    of_b = sum(share**2 * one.b for share, one in zip(shares, told, strict=True))
+    of_a, of_b = (_of_starts(shares, [pair[side] for pair in sides]) for side in (0, 1))
     repeats = sum(share**2 * one.repeats for share, one in zip(shares, told, strict=True))
     starts = of_a + of_b
     variance = scatter.across(starts, repeats)
@@ -76,6 +76,18 @@ def _between(
         own=(variance.variance * of_a / starts, variance.variance * of_b / starts),
         one_start=variance.variance / starts,
     )
+
+
+def _of_starts(shares: Sequence[float], blocks: Sequence[dict[int, Mean]]) -> float:
+    """Factor of the variance of a start in a weighted mean over blocks.
+
+    A start that measured several sets of prompts brought its luck to each of them, so that does not average out.
+    """
+    weights: dict[int, float] = {}
+    for share, means in zip(shares, blocks, strict=True):
+        for start in means:
+            weights[start] = weights.get(start, 0.0) + share / len(means)
+    return sum(weight**2 for weight in weights.values())
 
 
 def _inside(a: Sequence[Reading], b: Sequence[Reading], scatter: Scatter, prompts: Uncertain) -> Comparison:

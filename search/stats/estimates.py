@@ -1,19 +1,16 @@
-"""How far a number may be off, and whether two numbers differ.
+"""How far a number may be off inside one start; what starts differ by is not in it (`search.stats.scatter`).
 
 Two sources of doubt are combined: the sample within a repeat (prompts, or slices of the steady
 window; by bootstrap) and the spread between repeats. Two repeats alone say little about a
 spread, so it is drawn towards what repeats of one phase usually differ by.
-
-Two configs that answered the same prompts are compared prompt by prompt: what makes a prompt slow
-makes it slow for both, and drops out of the ratio.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
-from math import ceil, exp, inf, log, sqrt
+from math import sqrt
 from statistics import fmean
 
 import numpy as np
@@ -31,28 +28,8 @@ REPEAT_CV_WEIGHT = 2
 is then likely); with four, in 76 % there."""
 
 _SEED = 20240501
-"""Of the paired bootstrap: equal estimates give equal ratios."""
 
 Floats = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True)
-class PromptTimes:
-    """What stands behind an estimate at concurrency 1, so that it can be paired with another.
-
-    Attributes:
-        ids: Of the prompts.
-        ms: Time per output token of each, mean over repeats.
-        level_se: Standard error of the mean that comes from the spread between repeats, relative.
-        freedom: Degrees of freedom of that spread.
-        is_rate: The estimate is `1000 / mean(ms)`; else it is `mean(ms)`.
-    """
-
-    ids: tuple[str, ...]
-    ms: tuple[float, ...]
-    level_se: float
-    freedom: int
-    is_rate: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +39,6 @@ class Estimate:
     value: float
     lo: float | None = None
     hi: float | None = None
-    prompts: PromptTimes | None = field(default=None, repr=False)
-
-    def __hash__(self) -> int:
-        return hash((self.value, self.lo, self.hi))  # the prompts' times come with the value
 
 
 def tpot_estimate(repeats: Sequence[PhaseResult], *, rng: np.random.Generator) -> Estimate:
@@ -85,12 +58,7 @@ def tpot_estimate(repeats: Sequence[PhaseResult], *, rng: np.random.Generator) -
         samples = [np.asarray(r.prompt_tpot_ms, dtype=float) for r in repeats if len(r.prompt_tpot_ms) > 1]
         shared = min((len(one) for one in samples), default=0)
         sample = np.mean([one[:shared] for one in samples], axis=0) if samples else np.empty(0)
-    estimate = _estimate(values, _bootstrap(sample, rng) if len(sample) > 1 else None, rng)
-    if not rows or estimate.lo is None:
-        return estimate
-    spread, freedom = _spread(values)
-    times = PromptTimes(tuple(rows), tuple(rows.values()), spread / sqrt(len(values)) / estimate.value, freedom)
-    return Estimate(estimate.value, estimate.lo, estimate.hi, times)
+    return _estimate(values, _bootstrap(sample, rng) if len(sample) > 1 else None, rng)
 
 
 def throughput_estimate(repeats: Sequence[PhaseResult], *, rng: np.random.Generator) -> Estimate:
@@ -144,83 +112,7 @@ def repeat_doubt(repeats: Sequence[PhaseResult]) -> float | None:
 
 def rate_of(tpot: Estimate) -> Estimate:
     """Tokens per second of one stream; the ends of the interval change places."""
-    times = tpot.prompts
-    return Estimate(
-        1000 / tpot.value,
-        1000 / tpot.hi if tpot.hi else None,
-        1000 / tpot.lo if tpot.lo else None,
-        None if times is None else PromptTimes(times.ids, times.ms, times.level_se, times.freedom, is_rate=True),
-    )
-
-
-@lru_cache(maxsize=8192)
-def ratio(a: Estimate, b: Estimate) -> Estimate:
-    """`a / b` with its 95 % interval; without one where a doubt is not known.
-
-    Paired over the prompts that both answered, where both say which they were; the value is then
-    that of the shared prompts. Otherwise errors of independent estimates are added in squares, in
-    logarithms, each with the half of its interval that faces the other way.
-    """
-    if (paired := _paired(a, b)) is not None:
-        return paired
-    value = a.value / b.value
-    if a.lo is None or a.hi is None or b.lo is None or b.hi is None:
-        return Estimate(value)
-    below = sqrt(_log(a.value, a.lo) ** 2 + _log(b.hi, b.value) ** 2)
-    above = sqrt(_log(a.hi, a.value) ** 2 + _log(b.value, b.lo) ** 2)
-    return Estimate(value, value * exp(-below), value * exp(above))
-
-
-def separable(a: Estimate, b: Estimate) -> bool | None:
-    """Whether two estimates differ beyond doubt: 1 lies outside their `ratio`; None where that has no doubt."""
-    told = ratio(a, b)
-    if told.lo is None or told.hi is None:
-        return None
-    return told.lo > 1 or told.hi < 1
-
-
-def prompts_to_tell(a: Estimate, b: Estimate) -> int | None:
-    """About how many prompts it would take to tell `a / b` from 1, were it what it seems to be.
-
-    None where it is told already, where prompts are not shared, and where the spread between repeats alone is too
-    wide: then more prompts would not help.
-    """
-    pairs = _pairs(a, b)
-    if pairs is None or separable(a, b) is not False:
-        return None
-    assert a.prompts is not None and b.prompts is not None
-    gap = abs(float(np.log(pairs[:, 0].mean() / pairs[:, 1].mean())))
-    relative = pairs / pairs.mean(axis=0)
-    of_prompts = float(np.var(relative[:, 0] - relative[:, 1], ddof=1))
-    room = (gap / float(special.ndtri(0.975))) ** 2 - a.prompts.level_se**2 - b.prompts.level_se**2
-    return max(len(pairs) + 1, ceil(of_prompts / room)) if room > 0 else None
-
-
-def _pairs(a: Estimate, b: Estimate) -> Floats | None:
-    """Times per token of the prompts that both answered, shape (prompts, 2); None where that cannot be said."""
-    mine, theirs = a.prompts, b.prompts
-    if mine is None or theirs is None or mine.is_rate is not theirs.is_rate:
-        return None
-    other = dict(zip(theirs.ids, theirs.ms, strict=True))
-    pairs = np.asarray([(ms, other[name]) for name, ms in zip(mine.ids, mine.ms, strict=True) if name in other])
-    if len(pairs) < 2 or pairs.min() <= 0:  # no time at all: the answer came in one piece
-        return None
-    return pairs
-
-
-def _paired(a: Estimate, b: Estimate) -> Estimate | None:
-    pairs, mine, theirs = _pairs(a, b), a.prompts, b.prompts
-    if pairs is None or mine is None or theirs is None:
-        return None
-    rng = np.random.default_rng(_SEED)
-    sign = -1 if mine.is_rate else 1
-    value = float(np.log(pairs[:, 0].mean() / pairs[:, 1].mean()))
-    means = pairs[rng.integers(len(pairs), size=(DRAWS, len(pairs)))].mean(axis=1)
-    draws = value + (np.log(means[:, 0] / means[:, 1]) - value) * _small_sample(len(pairs))
-    for side in (mine, theirs):
-        draws = draws + rng.standard_t(side.freedom, size=DRAWS) * side.level_se
-    lo, hi = np.quantile(sign * draws, (0.025, 0.975))
-    return Estimate(exp(sign * value), exp(min(float(lo), sign * value)), exp(max(float(hi), sign * value)))
+    return Estimate(1000 / tpot.value, 1000 / tpot.hi if tpot.hi else None, 1000 / tpot.lo if tpot.lo else None)
 
 
 def _by_prompt(repeats: Sequence[PhaseResult]) -> dict[str, float]:
@@ -293,7 +185,3 @@ def _spread(values: Sequence[float], noise: float = 0.0) -> tuple[float, int]:
     squares = max(0.0, float(np.sum((np.asarray(values) - value) ** 2)) - (len(values) - 1) * noise)
     freedom = REPEAT_CV_WEIGHT + len(values) - 1
     return sqrt((REPEAT_CV_WEIGHT * (REPEAT_CV * value) ** 2 + squares) / freedom), freedom
-
-
-def _log(larger: float, smaller: float) -> float:
-    return log(larger / smaller) if smaller > 0 else inf

@@ -41,13 +41,16 @@ def max_t_tail(statistic: float, shared: Sequence[float], freedom: float) -> flo
     return float(min(1.0, max(0.0, 1 - chances @ below)))
 
 
-def step_down(statistics: Sequence[float], shared: Sequence[float], freedom: float) -> list[float]:
+def step_down(
+    statistics: Sequence[float], shared: Sequence[float], freedom: float, *, enough: float = 1.0
+) -> list[float]:
     """One-sided adjusted p-values of gains over one baseline, in the order given; see the module.
 
     Args:
         statistics: t statistics of the gains; large ones speak for a gain.
         shared: See `max_t_tail`.
         freedom: Likewise; the least of the comparisons' own.
+        enough: Those above it are not worth their integral: once one is, it and all that follow are told as 1.
     """
     order = sorted(range(len(statistics)), key=lambda place: -statistics[place])
     adjusted = [1.0] * len(statistics)
@@ -55,6 +58,8 @@ def step_down(statistics: Sequence[float], shared: Sequence[float], freedom: flo
     for rank, place in enumerate(order):
         left = [shared[other] for other in order[rank:]]
         worst = max(worst, max_t_tail(statistics[place], left, freedom))
+        if worst > enough:
+            break
         adjusted[place] = worst
     return adjusted
 

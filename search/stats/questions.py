@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
-from typing import Literal
+from typing import Literal, TypeVar
 
 from search.stats._variances import upper_tail
 from search.stats.compare import compare
@@ -15,6 +15,7 @@ from search.stats.readings import Groups, Reading, only_fresh, usable
 from search.stats.scatter import Scatter
 from search.stats.verdicts import LEVEL, WORTH
 
+Key = TypeVar("Key", bound=Hashable)
 Finding = Literal["supported", "refuted", "same", "not separable", "assumed scatter", "not measured"]
 
 
@@ -103,8 +104,8 @@ class Drift:
 
 
 def drifts(
-    pairs: Mapping[Hashable, tuple[Sequence[Reading], Sequence[Reading], Scatter]], *, level: float = LEVEL
-) -> dict[Hashable, Drift]:
+    pairs: Mapping[Key, tuple[Sequence[Reading], Sequence[Reading], Scatter]], *, level: float = LEVEL
+) -> dict[Key, Drift]:
     """Whether hosts changed; the chance of any false alarm among all of them is at most `level` (Holm).
 
     Args:

@@ -16,7 +16,7 @@ scatter does cost: the pooled one is a mean over configs, too wide for quiet con
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import log, sqrt
 
@@ -24,7 +24,7 @@ from scipy import special
 
 from search.stats._places import Places
 from search.stats._variances import Uncertain, corrected, wider
-from search.stats.readings import Groups, Reading, by_block, start_means, usable
+from search.stats.readings import Groups, Mean, Reading, by_block, start_means, usable
 
 ENOUGH = 4
 """Pooled degrees of freedom below which scatter counts as assumed: nothing is claimed."""
@@ -172,14 +172,15 @@ def pooled_scatter(groups: Groups, prior: Prior | None = None) -> Scatter:
     squares, freedom, inverse = 0.0, 0.0, 0.0
     cells: list[frozenset[int]] = []
     for readings in kept.values():
-        for mine in by_block(readings).values():
-            means = start_means(mine)
-            if (count := len(means)) < 2:
+        for blocks in _alike([start_means(mine) for mine in by_block(readings).values()]):
+            count, sets = len(blocks[0]), len(blocks)
+            if count < 2:
                 continue
-            squares += _squares(mean.log_value for mean in means.values())
-            inverse += (1 - 1 / count) * sum(mean.inverse for mean in means.values())
+            for means in blocks:
+                squares += _squares(mean.log_value for mean in means.values()) / sets
+                inverse += (1 - 1 / count) * sum(mean.inverse for mean in means.values()) / sets
             freedom += count - 1
-            cells.append(frozenset(means))
+            cells.append(frozenset(blocks[0]))
     repeat, repeat_freedom = _repeats(kept)
     place = Places.of(kept)
     return Scatter(
@@ -195,6 +196,14 @@ def pooled_scatter(groups: Groups, prior: Prior | None = None) -> Scatter:
         slope_variance=place.slope_variance,
         prior=prior,
     )
+
+
+def _alike(blocks: Sequence[dict[int, Mean]]) -> Iterator[list[dict[int, Mean]]]:
+    """Blocks of one config by their starts: several sets of prompts in the same starts tell of them once, together."""
+    found: dict[frozenset[int], list[dict[int, Mean]]] = {}
+    for means in blocks:
+        found.setdefault(frozenset(means), []).append(means)
+    yield from found.values()
 
 
 def _squares(values: Iterable[float]) -> float:

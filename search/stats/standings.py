@@ -63,12 +63,12 @@ class Judge:
 
     def unlike(self, one: Sequence[Reading], other: Sequence[Reading]) -> bool | None:
         """Whether two are told apart, on fresh readings where both have some."""
-        told = self._like_with_like(one, other)
+        told = self.like_with_like(one, other)
         return None if told is None else told.separable is True
 
     def better(self, one: Sequence[Reading], other: Sequence[Reading]) -> bool:
         """Whether `one` is separably better, on fresh readings where both have some."""
-        told = self._like_with_like(one, other)
+        told = self.like_with_like(one, other)
         return told is not None and told.separable is True and told.log_ratio > 0
 
     def standings(self, known: Groups, bases: Groups, reference: str, level: float) -> list[Standing]:
@@ -77,7 +77,13 @@ class Judge:
         gains = {config: self.gain(self.told(readings), bases[reference]) for config, readings in others.items()}
         fresh = [config for config, readings in others.items() if only_fresh(readings)]
         family = fresh or list(others)
-        tests = {config: [self.gain(self.told(others[config]), base) for base in bases.values()] for config in family}
+        tests = {
+            config: [
+                gains[config] if name == reference else self.gain(self.told(others[config]), base)
+                for name, base in bases.items()
+            ]
+            for config in family
+        }
         full = {config: told for config, found in tests.items() if (told := _all_known(found))}
         levels = self._fallback(full, others, bases, level) if fresh else _together(full, level)
         found = [
@@ -114,7 +120,8 @@ class Judge:
         told = [self.gain(before, base) for base in bases.values()]
         return min((one.log_ratio for one in told if one is not None), default=float("-inf"))
 
-    def _like_with_like(self, one: Sequence[Reading], other: Sequence[Reading]) -> Comparison | None:
+    def like_with_like(self, one: Sequence[Reading], other: Sequence[Reading]) -> Comparison | None:
+        """`one` / `other`, on fresh readings where both have some, else on all of both."""
         mine, theirs = only_fresh(one), only_fresh(other)
         told = self.gain(mine, theirs) if mine and theirs else None
         return told or self.gain(one, other)
@@ -126,7 +133,10 @@ def _together(full: Mapping[str, Sequence[Comparison]], level: float) -> dict[st
     if not worst:
         return {}
     shared = [min(1.0, one.own[1] / one.variance) if one.variance else 0.0 for one in worst.values()]
-    chances = step_down([one.statistic for one in worst.values()], shared, min(one.freedom for one in worst.values()))
+    freedom = min(one.freedom for one in worst.values())
+    if all(one.assumed for one in worst.values()):
+        return dict.fromkeys(worst, (level, False))
+    chances = step_down([one.statistic for one in worst.values()], shared, freedom, enough=level)
     return {
         config: (level, chance <= level and _claims(full[config], level))
         for config, chance in zip(worst, chances, strict=True)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from search.analysis.analyse import judge
 from search.analysis.findings import Judgement
-from search.analysis.results import Memo
+from search.analysis.memo import Memo
 from search.errors import BreakerOpen
 from search.outcomes import Outcome
 from search.storage.owner import this_process
@@ -41,7 +41,7 @@ class Progress:
         self.budget = budget
         self.launches = list(launches)
         self.under_way: dict[int, LaunchRecord] = {}
-        self._memo: Memo = {}
+        self._memo = Memo()
 
     def all(self) -> list[LaunchRecord]:
         """Those that ended and those under way: both cost a start."""

@@ -108,9 +108,7 @@ def _test(spec: StudySpec, variants: Sequence[Variant], predictor: Predictor, st
     else:
         best = predictor.outlook.best(untried) if untried else None
     questions = tuple(
-        f"{name}: {question.config} against {', '.join(question.against)} at {', '.join(map(str, question.at))}"
-        for name, question in spec.questions.items()
-        if {question.config, *question.against} & set(ids)
+        f"{name}: {question.words}" for name, question in spec.questions.items() if set(question.configs) & set(ids)
     )
     to_launch = [variant for variant in variants if variant.legality.legal and variant.worth != "measured"]
     suggested = ""

@@ -10,6 +10,7 @@ import pytest
 from search.analysis.findings import (
     ConfigResult,
     FailedLaunch,
+    Gain,
     Judgement,
     LoadResult,
     LoadWinner,
@@ -75,6 +76,7 @@ def result(config_id: str, launch: int, *, doubt: float | None = 0.01) -> Config
         (launch,),
         False,
         (),
+        gains={load: Gain(rate / base) for load, rate, base in zip(LOADS, RATES[config_id], RATES["off"], strict=True)},
     )
 
 
@@ -83,7 +85,7 @@ def judgement() -> Judgement:
     off, chain, tree = (result(config_id, number) for number, config_id in enumerate(RATES, 1))
 
     def winner(load: int, best: ConfigResult) -> LoadWinner:
-        gain = Estimate(best.loads[load].rate.value / off.loads[load].rate.value)
+        gain = best.gains[load]
         return LoadWinner(
             load, best.config, best.loads[load].rate, off.config, off.loads[load].rate, gain, True, (), None, False
         )

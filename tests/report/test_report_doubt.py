@@ -1,9 +1,10 @@
-"""No number without its doubt where there is one; verdicts on answers; remarks."""
+"""No number without its interval where there is one; verdicts on answers; remarks."""
 
 from dataclasses import replace
 
 import pytest
 
+from search.analysis.findings import Gain, KnobWorth
 from search.outcomes import Evidence, Note, Outcome
 from search.report.frames import front_frame, trials_frame
 from search.report.lines import launched_line
@@ -30,12 +31,12 @@ def told(content):
     chain = replace(
         chain,
         loads=loads,
-        gains={30: Estimate(1.101, 1.089, 1.113)},
-        score_doubt=Estimate(0.969, 0.955, 0.983),
+        gains={**chain.gains, 30: Gain(1.101, 1.089, 1.113)},
+        score_ci=Estimate(0.969, 0.955, 0.983),
         lossless=CHECKS,
     )
     one, thirty, *more = content.judgement.winners
-    thirty = replace(thirty, gain=Estimate(1.101, 1.089, 1.113))
+    thirty = replace(thirty, gain=Gain(1.101, 1.089, 1.113))
     judgement = replace(
         content.judgement,
         results=(off, chain, tree),
@@ -68,15 +69,15 @@ def test_trial_row_has_its_own_launchs_intervals(told):
 
 def test_page_shows_intervals_verdicts_times_and_remarks(told):
     text = page(told)
-    assert '<span class="gain up">+10.1%</span><span class="doubt"> [+8.9%, +11.3%]</span>' in text
-    assert '1.90 <span class="doubt"> [1.80, 2.00]</span>' in text
-    assert '0.969<span class="doubt"> [0.955, 0.983]</span>' in text
+    assert '<span class="gain up">+10.1%</span><span class="ci"> [+8.9%, +11.3%]</span>' in text
+    assert '1.90 <span class="ci"> [1.80, 2.00]</span>' in text
+    assert '0.969<span class="ci"> [0.955, 0.983]</span>' in text
     assert '<span class="tag warn">lossy at C=100</span>' in text
     assert '<h2>Remarks</h2><ul class="lines"><li>v2-k1-s2-d3 is not lossless at C=100.</li>' in text
-    assert "first token p99, ms</th>" in text and '240<span class="doubt"> [210, 270]</span>' in text
+    assert "first token p99, ms</th>" in text and '240<span class="ci"> [210, 270]</span>' in text
 
 
-def test_page_without_doubt_remarks_or_times_leaves_them_out(content):
+def test_page_without_intervals_remarks_or_times_leaves_them_out(content):
     text = page(content)
     assert "<h2>Remarks</h2>" not in text and "Times of requests" not in text and "lossy" not in text
 
@@ -107,3 +108,34 @@ def test_launch_that_a_probe_ended_says_why(content):
     assert line.endswith("v2-k1-s2-d3  GATED  accept length 1.00 over 256 tokens right after ready  NO_DRAFT_GAIN")
     why = trials_frame(replace(content, launches=(gated,)))["why"][0]
     assert why == "named in the study file; ended early: accept length 1.00 over 256 tokens right after ready"
+
+
+def test_assumed_scatter_and_bands_are_told_from_measured_intervals(told):
+    chain = replace(
+        told.judgement.results[1],
+        gains={1: Gain(0.9, 0.8, 1.1, assumed=True), 30: Gain(1.1, 1.0, 1.3, band=True), 100: Gain(1.002, 0.99, 1.01)},
+    )
+    off, _, tree = told.judgement.results
+    changed = replace(told, judgement=replace(told.judgement, results=(off, chain, tree), front=(off, chain)))
+    for text in (page(changed), summary(changed).replace("\\", "")):
+        assert "[-20.0%, +10.0%]*" in text and "{+0.0% to +30.0%}" in text and "[-1.0%, +1.0%]" in text
+        assert "with *, on assumed scatter. In braces: not measured" in text
+
+
+def test_values_of_a_fit_have_their_band_in_braces(told):
+    chain = told.judgement.results[1]
+    chain = replace(chain, loads={load: replace(at, band=load == 100) for load, at in chain.loads.items()})
+    changed = replace(told, judgement=replace(told.judgement, results=(chain,), front=(chain,)))
+    for text in (page(changed), summary(changed).replace("\\", "")):
+        assert "{767 to 783}" in text and "[752, 767]" in text and "{0.955 to 0.983}" in text
+
+
+def test_knobs_have_a_table_with_what_is_not_told_apart(told):
+    chain, tree = told.judgement.results[1].config, told.judgement.results[2].config
+    worth = KnobWorth("topk", 100, 1, 4, chain, tree, Gain(1.2, 1.1, 1.3), False, ("num_draft_tokens",))
+    changed = replace(told, judgement=replace(told.judgement, knobs=(worth,)))
+    assert "<h2>What each knob is worth</h2>" in page(changed)
+    row = "| topk | C=100 | 1 | 4 | +20.0% [+10.0%, +30.0%] | scatter assumed | v2-k1-s2-d3, v1-k4-s3-d16 | num_draft_tokens | - |"
+    assert row in summary(changed).replace("\\", "")
+    assert payload(changed)["knobs"][0]["differ_too"] == ["num_draft_tokens"]
+    assert "What each knob is worth" not in page(told)

@@ -62,7 +62,7 @@ def test_first_screen_says_the_winner_of_each_load_in_words(text):
     headlines = text.index("At C=30 v2-k1-s2-d3 wins: 759 tok/s, +10.1% over off.")
     assert headlines < text.index("Latency against throughput")
     assert re.search(
-        r"C=30</td><td><strong><code class=.id.>v2-k1-s2-d3</code></strong></td><td class=\"n\">759<span class=.doubt.> \[752, 767\]</span></td>",
+        r"C=30</td><td><strong><code class=.id.>v2-k1-s2-d3</code></strong></td><td class=\"n\">759<span class=.ci.> \[752, 767\]</span></td>",
         text,
     )
 

@@ -196,6 +196,23 @@ def test_prompt_sets_and_slots_do_not_count_as_scatter():
     assert scatter.start_freedom == 3 and scatter.between < 0.01
 
 
+def with_both_sets(readings: list[Reading], factor: float = 0.8) -> list[Reading]:
+    """The same starts on two sets of prompts, each with the whole luck of its start."""
+    held_out = [replace(one, value=factor * one.value, prompt_set="held-out") for one in readings]
+    return [*(replace(one, prompt_set="search") for one in readings), *held_out]
+
+
+def test_starts_that_measured_two_sets_of_prompts_count_once():
+    once = drawn(0.02, 0.0, (3, 4), seed=8)
+    both = {config: with_both_sets(readings) for config, readings in once.items()}
+    one, two = pooled_scatter(once), pooled_scatter(both)
+    assert (two.start_freedom, two.start) == (one.start_freedom, pytest.approx(one.start))
+    narrow, same = compare(once["0"], once["1"], one), compare(both["0"], both["1"], two)
+    assert same.log_ratio == pytest.approx(narrow.log_ratio)
+    assert same.variance == pytest.approx(narrow.variance)  # no second look at the same luck
+    assert same.starts == (3, 4)
+
+
 def test_comparison_across_slots_that_share_nothing_carries_no_claim():
     groups = drawn(0.01, 0.01, (3, 3, 3), seed=4)
     elsewhere = [replace(one, slot="1") for one in groups["0"]]

@@ -86,3 +86,43 @@ def test_path_that_is_not_there_is_named(tmp_path):
 @pytest.mark.parametrize("name", ["kimi-k25", "h200-lab"])
 def test_shipped_studies_are_right(name, tmp_path):
     assert load_study(find_study(name, here=tmp_path)).study == name
+
+
+@pytest.mark.parametrize(
+    ("words", "share"), [("", 0.02), ("worth: 2%\n", 0.02), ("worth: 0.035\n", 0.035), ("worth: 0.5 %\n", 0.005)]
+)
+def test_gain_that_matters_is_a_share_or_a_percentage(study_text, words, share):
+    spec = parse_study(study_text + words, name="x")
+    assert spec.worth == pytest.approx(share)
+    assert type(spec).model_validate(spec.model_dump(mode="json")) == spec
+
+
+@pytest.mark.parametrize("words", ["worth: 2", "worth: -1%", "worth: much", "worth: 0"])
+def test_gain_that_matters_lies_between_nothing_and_everything(study_text, words):
+    assert "`worth`" in mistake(study_text + words + "\n")
+
+
+def test_question_may_be_about_a_knob(study_text):
+    asked = "questions:\n  wide: {knob: topk, value: 2, against: [1], at: [1, 100]}\n  one: {config: v2-k1-s1-d2, against: [off], at: [1]}\n"
+    spec = parse_study(study_text + asked, name="x")
+    assert (spec.questions["wide"].value, spec.questions["wide"].against) == (2, (1,))
+    assert [config.config_id for config in spec.known_configs] == ["v2-k1-s2-d3", "v2-k1-s1-d2", "off"]
+    assert type(spec).model_validate(spec.model_dump(mode="json")) == spec
+
+
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        ("{knob: topc, value: 2, against: [1], at: [1]}", "must be a knob of the space, one of spec_version, topk"),
+        ("{knob: topk, value: 2, against: [1, 2], at: [1]}", "`value` must not be among `against`, but 2 is"),
+        ("{knob: topk, value: 2, at: [1]}", "against"),
+        ("{config: off, value: 2, against: [off], at: [1]}", "`questions.q.value`: is not a key of a study file"),
+        (
+            "{knob: topk, vale: 2, against: [1], at: [1]}",
+            "`questions.q.vale`: is not a key of a study file; did you mean `value`?",
+        ),
+        ("{knob: topk, value: 2, against: [1], at: [0]}", "`questions.q.at.0`: should be at least 1"),
+    ],
+)
+def test_question_about_a_knob_that_cannot_be_asked_is_refused(study_text, question, said):
+    assert said in mistake(study_text + f"questions:\n  q: {question}\n")

@@ -42,26 +42,60 @@ def judged(study_text):
     return lambda *launches: judge(spec, launches)
 
 
+def several(scatter=0.003):
+    """Three starts of the baseline, three of a chain, which differ by `scatter`."""
+    shifts = (1 - scatter, 1.0, 1 + scatter)
+    for number, shift in enumerate(shifts, 1):
+        yield launch(number, c1=(100 * shift,) * 2, c100=(1000 * shift,) * 2)
+        yield launch(number + 3, "v2-k1-s2-d3", c1=(90 * shift,) * 2, c100=(950 * shift,) * 2)
+
+
 def test_host_that_drifted_is_told_on_the_first_screen(judged):
-    got = judged(launch(1), launch(2, "v2-k1-s2-d3"), launch(3, c1=(100.5, 100.5), c100=(930.0, 930.0)))
-    assert got.headlines[-1] == (
-        "The host drifted: baseline off on slot 0 measures -7.0% [-9.3%, -4.6%] at C=100 in launch 3 against launch 1. "
-        "Configs measured in between may differ by as much for no reason of their own."
+    got = judged(*several(), launch(7, c1=(100.2, 100.2), c100=(930.0, 930.0), stage="closing"))
+    assert got.headlines[-1].startswith("The host drifted: baseline off on slot 0 measures -7.0% [-7.")
+    assert got.headlines[-1].endswith(
+        "] at C=100 in launch 7 against launches 1, 2, 3. Configs measured in between may differ by as much for no reason "
+        "of their own."
     )
 
 
-def test_drift_of_one_percent_at_c1_is_seen_through_prompts_that_differ(judged):
-    got = judged(launch(1), launch(2, c1=(96.0, 96.0)))
-    assert got.headlines[-1].startswith("The host drifted: baseline off on slot 0 measures -4.0% [-6.")
+def test_drift_is_seen_through_prompts_that_differ(judged):
+    got = judged(*several(), launch(7, c1=(96.0, 96.0), stage="closing"))
+    assert got.headlines[-1].startswith("The host drifted: baseline off on slot 0 measures -4.0% [-4.")
 
 
-def test_baseline_that_came_out_again_is_a_remark(judged):
-    got = judged(launch(1), launch(2, c1=(100.5, 100.5), c100=(995.0, 995.0)))
+def test_what_starts_differ_by_anyway_is_no_drift(judged):
+    got = judged(*several(0.03), launch(7, c100=(960.0, 960.0), stage="closing"))
     assert not any("drifted" in line for line in got.headlines)
-    assert got.remarks == (
-        "No drift of the host beyond doubt: baseline off on slot 0 measures +0.5% [-2.3%, +3.4%] at C=1, "
-        "-0.5% [-3.0%, +2.0%] at C=100 in launch 2 against launch 1.",
+    (steady,) = [
+        line for line in got.remarks if line.startswith("No drift of the host is shown: baseline off on slot 0")
+    ]
+    assert "-4.0% [-1" in steady
+
+
+def test_two_starts_of_a_baseline_are_too_few_to_tell_a_drift(judged):
+    got = judged(launch(1), launch(2, "v2-k1-s2-d3"), launch(3, c100=(930.0, 930.0)))
+    assert not any("drifted" in line for line in got.headlines)
+    assert "; assumed scatter] at C=100 in launch 3 against launch 1." in got.remarks[-1]
+
+
+def test_both_scatters_are_told_with_what_makes_the_interval_wide(judged):
+    (told,) = [line for line in judged(*several(0.02)).remarks if line.startswith("Scatter at C=100")]
+    assert told.startswith(
+        "Scatter at C=100: starts of one config differ by 2.0% [1.2%, 5.7%] (4 degrees of freedom), repeats"
     )
+    assert told.endswith("The interval of v2-k1-s2-d3 there is wide because of: 100% starts.")
+
+
+def test_slot_that_is_not_like_the_first_is_told(judged):
+    other = [replace(one, number=one.number + 10, slot=1) for one in several()]
+    slow = [
+        replace(one, phases=tuple(replace(p, output_tps=0.9 * p.output_tps) for p in one.phases)) if one.slot else one
+        for one in other
+    ]
+    assert not any("is not like slot" in line for line in judged(*several(), *other).headlines)
+    said = judged(*several(), *slow).headlines[-1]
+    assert said.startswith("Slot 1 is not like slot 0: its baseline off measures -10.0% [-10.") and "at C=100" in said
 
 
 @pytest.mark.parametrize(
@@ -99,7 +133,7 @@ def test_repeat_that_stands_apart_is_named_and_kept(judged):
         in got.remarks
     )
     (off,) = got.results
-    assert off.values[1].value == 952.5 and off.notes == (Note.UNSTABLE,)
+    assert off.values[1].value == pytest.approx((1000.0**2 * 1010.0 * 800.0) ** 0.25) and off.notes == (Note.UNSTABLE,)
 
 
 @pytest.mark.parametrize(
@@ -138,11 +172,13 @@ def test_workers_that_accept_unlike_on_one_tree_are_told(judged):
     assert not any("same tree" in line for line in judged(launch(1), one, deeper).remarks)
 
 
-def test_score_and_gains_carry_their_doubt(judged):
-    got = judged(launch(1), launch(2, "v2-k1-s2-d3", c1=(110.0, 110.0), c100=(1100.0, 1100.0)))
+def test_score_and_gains_carry_their_intervals(judged):
+    faster = [launch(n, "v2-k1-s2-d3", c1=(110.0 + n / 10,) * 2, c100=(1100.0 + n,) * 2) for n in (4, 5, 6)]
+    got = judged(*(launch(n, c1=(100.0 + n / 10,) * 2, c100=(1000.0 + n,) * 2) for n in (1, 2, 3)), *faster)
     chain, off = got.results
-    assert chain.score == pytest.approx(1.1) == chain.score_doubt.value
-    assert 1.06 < chain.score_doubt.lo < 1.1 < chain.score_doubt.hi < 1.14
-    assert 1.06 < chain.gains[1].lo < 1.1 < chain.gains[1].hi < 1.14  # paired: prompts differ by half
-    assert (off.gains[100].lo, off.gains[100].hi) == (1.0, 1.0)
-    assert got.winners[0].gain_separable is True
+    assert chain.score == pytest.approx(1.1, rel=0.01) == chain.score_ci.value
+    assert chain.score == pytest.approx((chain.gains[1].value * chain.gains[100].value) ** 0.5)
+    assert 1.08 < chain.score_ci.lo < chain.score < chain.score_ci.hi < 1.12
+    assert 1.09 < chain.gains[1].lo < chain.gains[1].value < chain.gains[1].hi < 1.12  # paired: prompts differ by half
+    assert (off.gains[100].value, off.gains[100].lo) == (1.0, None)
+    assert got.winners[0].claimed

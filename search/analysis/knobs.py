@@ -1,0 +1,143 @@
+"""What each knob is worth: the best of each of its values, and pairs of configs that differ in it alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf, log
+
+from search.analysis.arenas import RATE, Arena, Key, key_of
+from search.analysis.findings import Gain, KnobWorth
+from search.config import CORE_KNOBS, KnobValue, SpecConfig
+from search.spec.study import KnobQuestionSpec, StudySpec
+from search.stats.comparison import Comparison
+from search.stats.questions import BestOfEach, best_of_each, pooled
+from search.stats.readings import Groups, usable
+
+
+def values_of(arena: Arena, knob: str, *, guessed: bool = False) -> dict[KnobValue, list[SpecConfig]]:
+    """Configs that were measured with each value of a knob, of those in the contest.
+
+    Args:
+        arena: Of one metric and load.
+        knob: By its name in `SpecConfig.params`.
+        guessed: Those that a simulator extrapolates, instead.
+    """
+    found: dict[KnobValue, list[SpecConfig]] = {}
+    for config in arena.extrapolated if guessed else arena.open:
+        value = config.params.get(knob)
+        if value is not None and (config.speculates or knob not in _OF_SPECULATION):
+            found.setdefault(value, []).append(config)
+    return {value: sorted(mine, key=str) for value, mine in found.items()}
+
+
+_OF_SPECULATION = frozenset(CORE_KNOBS) - {"allreduce_fusion"}
+
+
+@dataclass(frozen=True, slots=True)
+class Rivals:
+    """Two values of a knob against each other in one arena."""
+
+    told: BestOfEach
+    alone: Comparison | None
+    pairs: int
+
+
+def rivals(arena: Arena, knob: str, mine: Sequence[SpecConfig], theirs: Sequence[SpecConfig]) -> Rivals:
+    """The best of each side, and what the knob does at fixed others.
+
+    Args:
+        arena: Of one metric and load.
+        knob: That the sides differ in.
+        mine: Configs with one value.
+        theirs: With another.
+    """
+    told = best_of_each(
+        _groups(arena, mine), _groups(arena, theirs), arena.scatter, higher_is_better=arena.judge.higher_is_better
+    )
+    others = {_without(config, knob): config for config in theirs}
+    pairs = [(config, others[rest]) for config in mine if (rest := _without(config, knob)) in others]
+    known = [gain for one, other in pairs if (gain := arena.compare(one, other)) is not None]
+    return Rivals(told, pooled(known), len(known))
+
+
+def knob_table(spec: StudySpec, arenas: Mapping[Key, Arena]) -> Iterator[KnobWorth]:
+    """At every load, for every knob with several measured values: the best value against each other one."""
+    objectives = [key_of(axis) for axis in spec.axes]
+    for key in sorted(arenas, key=lambda key: (objectives.index(key) if key in objectives else len(objectives), key)):
+        arena = arenas[key]
+        if arena.only_expected or arena.verdict is None or (key[0] == RATE and key[1] not in spec.loads):
+            continue
+        for knob in dict.fromkeys(name for config in arena.open for name in sorted(config.params)):
+            values = values_of(arena, knob)
+            if len(values) > 1:
+                yield from _rows(arena, knob, values)
+
+
+def _rows(arena: Arena, knob: str, values: Mapping[KnobValue, Sequence[SpecConfig]]) -> Iterator[KnobWorth]:
+    names = sorted(values, key=lambda value: (isinstance(value, str), value))
+    best = max(names, key=lambda name: max(_rank(arena, config) for config in values[name]))
+    for name in names:
+        if name == best:
+            continue
+        found = rivals(arena, knob, values[best], values[name])
+        told = found.told
+        if told.gain is None or told.best is None or told.other is None:
+            continue
+        one, other = SpecConfig.from_id(told.best), SpecConfig.from_id(told.other)
+        yield KnobWorth(
+            knob=knob,
+            concurrency=arena.concurrency,
+            value=best,
+            other=name,
+            best=one,
+            other_best=other,
+            gain=Gain.of(told.gain),
+            picked_afresh=told.picked_afresh,
+            differ_too=tuple(
+                sorted(
+                    rest
+                    for rest in {*one.params, *other.params} - {knob}
+                    if one.params.get(rest) != other.params.get(rest)
+                )
+            ),
+            alone=None if found.alone is None else Gain.of(found.alone),
+            pairs=found.pairs,
+        )
+
+
+def contenders(spec: StudySpec, arenas: Mapping[Key, Arena]) -> Iterator[SpecConfig]:
+    """Best configs of the values that questions about knobs compare, where those were not started again yet."""
+    seen: set[SpecConfig] = set()
+    for question in spec.questions.values():
+        if not isinstance(question, KnobQuestionSpec):
+            continue
+        for load in question.at:
+            arena = arenas.get((RATE, load))
+            if arena is None or arena.only_expected:
+                continue
+            values = values_of(arena, question.knob)
+            mine = values.get(question.value, [])
+            for other in question.against:
+                told = rivals(arena, question.knob, mine, values.get(other, [])).told
+                for name in (told.best, told.other) if not told.picked_afresh else ():
+                    config = SpecConfig.from_id(name) if name else None
+                    if config is not None and config not in seen:
+                        seen.add(config)
+                        yield config
+
+
+def _rank(arena: Arena, config: SpecConfig) -> float:
+    """Mean logarithm of its readings, more being better: which value is held against the others, and nothing else."""
+    logs = [log(one.value) for one in usable(arena.judge.told(arena.groups[config]))]
+    if not logs:
+        return -inf
+    return sum(logs) / len(logs) * (1 if arena.judge.higher_is_better else -1)
+
+
+def _groups(arena: Arena, configs: Sequence[SpecConfig]) -> Groups:
+    return {config.config_id: arena.groups[config] for config in configs}
+
+
+def _without(config: SpecConfig, knob: str) -> tuple[tuple[str, KnobValue], ...]:
+    return tuple(sorted((name, value) for name, value in config.params.items() if name != knob))
