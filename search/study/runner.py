@@ -26,7 +26,7 @@ from search.study.progress import Progress
 from search.study.resume import open_study, settle
 from search.study.scheduler import Agenda
 from search.study.signals import Interrupts
-from search.study.stages import StageBudgets
+from search.study.stages import MOST_LADDERS, StageBudgets
 from search.study.trials import Trials
 
 
@@ -70,6 +70,15 @@ def run_study(
         hours=spec.budget.hours if overrides.hours is None else overrides.hours,
         retries=spec.budget.retries,
     )
+    stages = StageBudgets.of(
+        spec.budget,
+        kind=kind,
+        launches=budget.launches,
+        baselines=len(space.baselines),
+        known=len(set(known) - set(space.baselines)),
+        slots=len(executor.slots),
+        restarts=context.recorded is not None and any(context.recorded.starts(one) > 1 for one in space.configs),
+    )
     with quiet_optuna(), heartbeat(store):
         trials = Trials(study, sampler, spec, kind, claim=partial(store.claim, context.name))
         launches = settle(trials, name=context.name, store=store)
@@ -86,6 +95,9 @@ def run_study(
                     probe=kind == "measured",
                     gate=prospects.skip,
                     recorded=context.recorded,
+                    ladders=MOST_LADDERS if stages.confirm and spec.budget.ladder != 0 else 0,
+                    both_prompt_sets=bool(stages.confirm),
+                    launches=progress.all,
                 ),
                 interrupts=interrupts,
             ),
@@ -95,14 +107,7 @@ def run_study(
                 trials,
                 progress,
                 prospects,
-                stages=StageBudgets.of(
-                    spec.budget,
-                    kind=kind,
-                    launches=budget.launches,
-                    baselines=len(space.baselines),
-                    known=len(set(known) - set(space.baselines)),
-                    slots=len(executor.slots),
-                ),
+                stages=stages,
                 baselines=space.baselines,
                 known=known,
                 give_up=sampler.give_up,
