@@ -9,6 +9,7 @@ from typing import TypeAlias
 from search.analysis.findings import ConfigResult, Judgement
 from search.analysis.winners import all_synthetic, recommendable
 from search.config import SpecConfig
+from search.outcomes import Outcome
 from search.storage.records import LaunchRecord
 from search.study.stages import BASELINE_STARTS, FREEDOM, MOST_PICKS, PICK_STARTS, climbed_families
 
@@ -44,8 +45,9 @@ def to_confirm(
         closing: Starts of the baseline that are still to come.
         may_start: Whether there is a fresh start of a config to be had; a recording has a number of them.
     """
-    own = Counter(launch.asked for launch in launches if launch.stage == "confirm")
-    failed = {launch.asked for launch in launches if launch.stage == "confirm" and launch.reason is not None}
+    confirmed = [one for one in launches if one.stage == "confirm" and one.outcome is not Outcome.INTERRUPTED]
+    own = Counter(launch.asked for launch in confirmed)
+    failed = {launch.asked for launch in confirmed if launch.reason is not None}
     baseline = _baseline(own, judgement)
     wanted: dict[SpecConfig, str] = {}
     for config, why in _wanted(judgement):
@@ -53,7 +55,9 @@ def to_confirm(
             wanted.setdefault(config, why)
     begun = [config for config in own if config.speculates and config not in failed and may_start(config)]
     owed = sum(max(0, PICK_STARTS - own[config]) for config in begun)
-    room = max(0, min(MOST_PICKS - len(begun), (left - owed) // PICK_STARTS))
+    # One start of one pick is better than none.
+    fewest = 0 if begun else min(1, left)
+    room = max(fewest, min(MOST_PICKS - len(begun), (left - owed) // PICK_STARTS))
     fresh = [config for config in wanted if config not in begun][:room]
     picks = [*begun, *fresh]
     if not picks:
