@@ -87,6 +87,7 @@ class Agenda:
     Attributes:
         spent: The budget that ended the search.
         settled: Why the search ended by itself.
+        unfound: What was still expected when a budget ended the search.
         left_out: Of later stages, what the budget left no launch for.
     """
 
@@ -109,6 +110,7 @@ class Agenda:
         self.give_up = give_up
         self.spent: Ending | None = None
         self.settled: Settled | None = None
+        self.unfound: Settled | None = None
         self.left_out: dict[Stage, SpecConfig] = {}
         self._baselines = baselines
         self._unmeasured_slots = set(unmeasured_slots)
@@ -141,7 +143,7 @@ class Agenda:
                 if self.spent is None and (job := self._of_the_search(slot, others)) is not None:
                     return job
             except BudgetSpent as spent:
-                self.spent = spent.ending
+                self.spent, self.unfound = spent.ending, self._prospects.left()
             if {"baseline", "known", "search"} & self._progress.stages_under_way():
                 return None  # its end may start the search again
             if self.spent is None and (self._soon or self._late):

@@ -150,7 +150,7 @@ def test_search_ends_by_itself_with_both_numbers_and_stays_ended(frontier):
     assert heard.ending is Ending.SETTLED and len(heard.launches) < len(SPACE)
     (said,) = heard.notices
     assert said.startswith("the search ends by itself: the best next launch is expected to grow the front by ")
-    assert "by noise alone" in said
+    assert "by scatter alone" in said
     again = ScriptedEngine(usual)
     assert frontier.run(again, text=text).ending is Ending.SETTLED and again.launched == []
 
