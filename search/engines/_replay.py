@@ -31,7 +31,9 @@ class ReplayEngine:
         self._starts = recording.starts()
         self._launched: Counter[SpecConfig] = Counter()
         self._drawn: Counter[tuple[SpecConfig, int, int | None]] = Counter()
-        self._boots = {(row.config, row.launch): row.boot_s for row in reversed(recording.rows) if row.boot_s is not None}
+        self._boots = {
+            (row.config, row.launch): row.boot_s for row in reversed(recording.rows) if row.boot_s is not None
+        }
 
     def launch(self, config: SpecConfig, *, slot: Slot, paths: LaunchPaths) -> ReplaySession:  # noqa: ARG002
         """See `Engine`; writes no file.
@@ -104,6 +106,4 @@ def _launched_before(paths: LaunchPaths) -> int:
     """How many earlier launches of the same config have a folder beside this one: `0007-off` has one such as `0001-off`."""
     number, _, name = paths.root.name.partition("-")
     folders = paths.root.parent.glob("*-*") if number.isdigit() and name else ()
-    return sum(
-        folder.name.partition("-")[2] == name and folder.name.partition("-")[0] < number for folder in folders
-    )
+    return sum(folder.name.partition("-")[2] == name and folder.name.partition("-")[0] < number for folder in folders)

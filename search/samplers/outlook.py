@@ -157,6 +157,11 @@ class Outlook:
         self.seconds = self.cost.seconds(paces, self.loads)
 
     @property
+    def measured_count(self) -> int:
+        """How many configs of the space were measured at both objectives."""
+        return len(self._measured)
+
+    @property
     def front(self) -> tuple[SpecConfig, ...]:
         """Measured configs on the front of their denoised values, the best at the first objective first."""
         points = self._points()[[self.prior.index[config] for config in self._measured]].reshape(-1, 2)

@@ -29,7 +29,6 @@ class Recorded:
     repeats: Callable[[SpecConfig, int, int], int] | None = None
 
 
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudyContext:
     """One study, and where and when it is run.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import sqrt
 from statistics import fmean
@@ -24,11 +24,12 @@ from search.stats.scatter import ASSUMED
 from search.storage.records import Expected, LaunchRecord
 from search.study.scatter import axis_scatter
 
-
 _LEAST_NOISE: Final = 1e-3
 """Equal digits are not certainty."""
 _TYPICAL_REPEATS: Final = 2
 """Of an objective in a start."""
+_FEWEST_MEASURED: Final = 3
+"""Configs of its own that a search measures before it ends by itself, whatever earlier studies say."""
 MOST_LEFT: Final = 0.002
 """A search ends by itself once the best next launch is expected to grow the front by less than this share.
 
@@ -82,7 +83,7 @@ def settled_by(
         launches: Of the study, whose scatter it is.
     """
     outlook = sampler.outlook(study)
-    if not outlook.front:
+    if not outlook.front or outlook.measured_count < _FEWEST_MEASURED:
         return None
     return Settled(outlook.expected_gain(sampler.remaining(study)), outlook.doubt_of(_own_noise(axes, launches)))
 
@@ -170,9 +171,20 @@ class FrontierProspects:
         study: Optuna's.
         spec: For the cost of a launch before one was seen.
         free: Launches cost nothing, as in a replay: there is nothing to save by skipping or stopping.
+        notice: Gets a line when an earlier recording is dropped.
     """
 
-    def __init__(self, sampler: FrontierSampler, study: Study, spec: StudySpec, *, free: bool = False) -> None:
+    def __init__(
+        self,
+        sampler: FrontierSampler,
+        study: Study,
+        spec: StudySpec,
+        *,
+        free: bool = False,
+        notice: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._notice = notice
+        self._said: set[str] = set()
         self._sampler, self._study, self._spec, self._free = sampler, study, spec, free
         self._launches: tuple[LaunchRecord, ...] = ()
 
@@ -180,6 +192,11 @@ class FrontierProspects:
         """See `Prospects`."""
         self._launches = tuple(launches)
         self._sampler.expect_cost(launch_cost(self._spec, launches))
+        for line in self._sampler.dropped(self._study):
+            name = line.partition(" is dropped")[0]
+            if name not in self._said:
+                self._notice(line)
+            self._said.add(name)
 
     def why(self, trial: Trial) -> str:
         """See `Prospects`."""
@@ -226,11 +243,17 @@ class FrontierProspects:
 
 
 def prospects_of(
-    name: str, sampler: FiniteSpaceSampler, study: Study, spec: StudySpec, *, free: bool = False
+    name: str,
+    sampler: FiniteSpaceSampler,
+    study: Study,
+    spec: StudySpec,
+    *,
+    free: bool = False,
+    notice: Callable[[str], None] = lambda _: None,
 ) -> Prospects:
-    """What `sampler`, named `name`, expects of a study; `free` as for `FrontierProspects`."""
+    """What `sampler`, named `name`, expects of a study; `free` and `notice` as for `FrontierProspects`."""
     if isinstance(sampler, FrontierSampler):
-        return FrontierProspects(sampler, study, spec, free=free)
+        return FrontierProspects(sampler, study, spec, free=free, notice=notice)
     return NoProspects(name)
 
 

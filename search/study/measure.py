@@ -188,10 +188,10 @@ class Measurer:
         }
         plain = not record.asked.speculates
         behind = bool(watched) and not plain and is_behind_everywhere(self._spec.axes, record, course.phases, earlier)
-        share = 1.0 if plain and not any(launch.phases and not launch.asked.speculates for launch in earlier) else _CHEAP
-        return [
-            load for load in watched if load in asked or (not behind and self._is_cheap(load, course, share=share))
-        ]
+        share = (
+            1.0 if plain and not any(launch.phases and not launch.asked.speculates for launch in earlier) else _CHEAP
+        )
+        return [load for load in watched if load in asked or (not behind and self._is_cheap(load, course, share=share))]
 
     def _climbs(self, record: LaunchRecord, earlier: Sequence[LaunchRecord]) -> bool:
         """Whether this confirmed start is its family's ladder, too: the first of the family, within their number."""

@@ -64,7 +64,7 @@ def run_study(
     name = overrides.sampler or spec.sampler
     sampler = _sampler(context, name, overrides.seed, watch)
     study = open_study(context, store=store, storage=storage, sampler=sampler)
-    prospects = prospects_of(name, sampler, study, spec, free=kind == "replay")
+    prospects = prospects_of(name, sampler, study, spec, free=kind == "replay", notice=watch.notice)
     budget = Budget(
         launches=spec.budget.launches if overrides.launches is None else overrides.launches,
         hours=spec.budget.hours if overrides.hours is None else overrides.hours,
@@ -132,8 +132,7 @@ def _sampler(context: StudyContext, name: str, seed: int | None, watch: Watch) -
         seed=spec.seed if seed is None else seed,
         objectives=spec.axes,
         cost=launch_cost(spec),
-        earlier=earlier.observations,
-        earlier_starts=earlier.starts,
+        tables=earlier.tables,
     )
     for line in earlier.words:
         watch.notice(line if name == "frontier" else f"{line}; only `frontier` learns from it, and this is `{name}`")

@@ -133,7 +133,12 @@ def ladder_loads(loads: tuple[int, ...]) -> tuple[int, ...]:
     Usual rungs within a quarter of a load of the study above ten are left out: they would tell little more than it.
     """
     usual = [rung for rung in LADDER if min(loads) <= rung <= max(loads)]
-    near = {rung for rung in usual for load in loads if load > _NEAR_ABOVE and 1 < max(rung, load) / min(rung, load) <= _NEAR}
+    near = {
+        rung
+        for rung in usual
+        for load in loads
+        if load > _NEAR_ABOVE and 1 < max(rung, load) / min(rung, load) <= _NEAR
+    }
     return tuple(sorted({*loads, *usual} - (near - {*loads})))
 
 
