@@ -8,7 +8,7 @@ the GPUs and the driver holds a handle with this same shape.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
@@ -145,6 +145,7 @@ class Phase:
         output_tokens: Tokens a request generates (`ignore_eos`), on average; see `spread`.
         warmup_requests: Requests of one warm-up round before measuring; rounds repeat until two
             agree, at most `warmup_rounds` of them. 0 when this phase was warmed up before.
+        warmup_tokens: Tokens that a request of the warm-up generates, on average; 0: as many as a measured one.
         held_out: Use the held-out prompts (confirmation) instead of the search's own.
         staggered: Begin with one request per worker whose length is spread evenly over
             (0, `output_tokens`] and which is not measured, so that workers do not start in step.
@@ -159,9 +160,15 @@ class Phase:
     output_tokens: int
     warmup_requests: int = 0
     warmup_rounds: int = 4
+    warmup_tokens: int = 0
     held_out: bool = False
     staggered: bool = True
     spread: float = 0.5
+
+    @property
+    def warm_up(self) -> Phase:
+        """The phase whose requests its warm-up sends."""
+        return replace(self, output_tokens=self.warmup_tokens or self.output_tokens)
 
     def tokens_of(self, index: int) -> int:
         """Tokens that request `index` generates; their mean tends to `output_tokens`.

@@ -136,9 +136,10 @@ def _replayed(options: RunOptions, folder: Path) -> Assembly:
         dialect=None,
         name=recording.name,
     )
+    starts = {config: len(numbers) for config, numbers in recording.starts().items()}
     # A table that no study wrote may hold any number of repeats for a reason of its own.
-    own = STUDY_FILE in recording.meta
-    return replace(assembly, recorded=recording.repeats_of_launch) if own else assembly
+    repeats = recording.repeats_of_launch if STUDY_FILE in recording.meta else None
+    return replace(assembly, recorded=Recorded(lambda config: starts.get(config, 0), repeats))
 
 
 def _measured(options: RunOptions, spec: StudySpec, raw: tuple[str, ...] | None) -> Assembly:

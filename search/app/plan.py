@@ -39,7 +39,10 @@ class Plan:
         impossible: Known configs that this study cannot launch, each with its reasons.
         stages: How many launches each stage may use.
         launches: At most, budget and space taken together.
-        expected_s: For all of them, by the cost model named `physics`.
+        expected_s: For all of them, by the cost model named `physics`, within the hours of the budget.
+        fixed_s: Of it, for baselines and known configs.
+        again_s: Of it, for what is started again after the search.
+        hours: Of the budget.
         ceiling_s: No start-up may take longer than this.
         earlier: What is believed before the first launch, one line for each recording.
     """
@@ -54,6 +57,9 @@ class Plan:
     physics: str
     ceiling_s: float
     earlier: tuple[str, ...] = ()
+    fixed_s: float = 0.0
+    again_s: float = 0.0
+    hours: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
         """The plan as JSON values."""
@@ -85,6 +91,11 @@ class Plan:
         yield from self.earlier
         yield "launches by stage:"
         yield from self.stages.lines()
+        yield from self.stages.shortfalls()
+        yield (
+            f"  baselines and known configs take about {duration(self.fixed_s)}, what is started again at the end about "
+            f"{duration(self.again_s)}; the search has the rest of {self.hours:g} hours"
+        )
         yield (
             f"at most {self.launches} launches, about {duration(self.expected_s)} by the cost model "
             f"`{self.physics}`; no start may take longer than {duration(self.ceiling_s)}"
@@ -119,6 +130,7 @@ def plan_of(spec: StudySpec, *, launches: int) -> Plan:
     count = min(launches, len(space.configs) + again)
     rest = [config for config in space.configs if config not in stages]
     mean = sum(expected_launch_s(spec, physics.model, config) for config in rest) / max(len(rest), 1)
+    expected_s = sum(launch.expected_s for launch in first) + mean * (count - len(first))
     return Plan(
         study=spec.study,
         summary=SpaceSummary.of(space),
@@ -126,7 +138,10 @@ def plan_of(spec: StudySpec, *, launches: int) -> Plan:
         impossible=impossible,
         stages=stages_of,
         launches=count,
-        expected_s=sum(launch.expected_s for launch in first) + mean * (count - len(first)),
+        expected_s=min(expected_s, spec.budget.hours * 3600 * spec.slots),
+        fixed_s=sum(launch.expected_s for launch in first),
+        again_s=mean * (again - spec.slots + 1),
+        hours=spec.budget.hours,
         physics=physics.name,
         ceiling_s=spec.deployment.boot_ceiling_s,
         earlier=earlier_evidence(spec, space).words,

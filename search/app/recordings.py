@@ -16,6 +16,7 @@ from search.metrics import DEFAULTS, METRICS, fields_told
 from search.outcomes import Outcome
 from search.spec.study import StudySpec
 from search.storage.records import LaunchRecord, StudyRecord
+from search.study.scatter import searched_phases
 
 STUDY_FILE = "study_file"
 """Key of `meta.json` under which a recording made here keeps its study file."""
@@ -132,7 +133,8 @@ def recording_of(study: StudyRecord, spec: StudySpec, launches: Sequence[LaunchR
     """A study's launches as a recording.
 
     Launches outside the search (`try`) are left out: their arguments may be anything. So are
-    interrupted ones, and confirmations, whose prompts are others.
+    interrupted ones, and phases on the held-out prompts, which compare with no other row; what a confirmation
+    measured on the search's prompts is a further start of its config.
 
     Raises:
         UsageError: The study is a replay, or nothing of it can be recorded.
@@ -140,9 +142,7 @@ def recording_of(study: StudyRecord, spec: StudySpec, launches: Sequence[LaunchR
     if study.kind == "replay":
         raise UsageError(f"Study {study.name!r} is itself a replay. Copy the recording it was drawn from.")
     kept = [
-        launch
-        for launch in launches
-        if launch.stage not in ("try", "confirm") and launch.outcome not in (None, Outcome.INTERRUPTED)
+        launch for launch in launches if launch.stage != "try" and launch.outcome not in (None, Outcome.INTERRUPTED)
     ]
     fields = fields_told(spec.axes)
     rows = tuple(row for launch in kept for row in _rows(launch, fields))
@@ -171,7 +171,7 @@ def recording_of(study: StudyRecord, spec: StudySpec, launches: Sequence[LaunchR
 
 def _rows(launch: LaunchRecord, fields: Sequence[str]) -> Iterator[Row]:
     failed = launch.reason is not None
-    for phase in launch.phases:
+    for phase in searched_phases(launch):
         yield Row(
             config=launch.config,
             launch=launch.number,

@@ -15,9 +15,11 @@ from search.outcomes import Evidence
 class ReplayEngine:
     """Answers from a recording and never invents a config or a phase.
 
-    Repeats of a phase come in file order, over all launches of the config, and cycle: a second
-    launch goes on where the first one stopped. It moves no clock; what things took stands in the
-    values, 0 where it is not recorded.
+    Each launch of a config draws the next of its recorded starts, round and round, with all repeats of that start in
+    file order: starts differ by more than repeats do, and a mixture of them would hide it. Where a start holds fewer
+    repeats than are asked, they cycle; a config with one recorded start goes on where its launch before stopped.
+    What a start lacks altogether, such as a load that only another one measured, comes from the others. It moves no
+    clock; what things took stands in the values, 0 where it is not recorded.
     """
 
     def __init__(self, recording: Recording) -> None:
@@ -26,8 +28,12 @@ class ReplayEngine:
         self._failures = recording.failures()
         self._phase_failures = recording.phase_failures()
         self._repeats = recording.repeats()
-        self._drawn: Counter[tuple[SpecConfig, int]] = Counter()
-        self._boots = {row.config: row.boot_s for row in reversed(recording.rows) if row.boot_s is not None}
+        self._starts = recording.starts()
+        self._launched: Counter[SpecConfig] = Counter()
+        self._drawn: Counter[tuple[SpecConfig, int, int | None]] = Counter()
+        self._boots = {
+            (row.config, row.launch): row.boot_s for row in reversed(recording.rows) if row.boot_s is not None
+        }
 
     def launch(self, config: SpecConfig, *, slot: Slot, paths: LaunchPaths) -> ReplaySession:  # noqa: ARG002
         """See `Engine`; writes no file.
@@ -43,7 +49,12 @@ class ReplayEngine:
         if failure is not None:
             evidence = Evidence(f"Recorded in `{name}`: {config} ended with {failure.reason}.", phase="launch")
             raise LaunchFailed(failure.reason, evidence, failure.boot_s or 0.0)
-        return ReplaySession(self, config, boot_s=self._boots.get(config, 0.0))
+        starts = self._starts.get(config, ())
+        # A run that resumes is a new process: the folders of the study's launches tell how many came before.
+        before = max(self._launched[config], _launched_before(paths))
+        self._launched[config] = before + 1
+        start = starts[before % len(starts)] if starts else None
+        return ReplaySession(self, config, start=start, boot_s=self._boots.get((config, start or 0), 0.0))
 
     @property
     def release(self) -> str:
@@ -51,8 +62,8 @@ class ReplayEngine:
         versions = self._recording.meta.get("versions")
         return str(versions.get("sglang", "")) if isinstance(versions, dict) else ""
 
-    def draw(self, config: SpecConfig, phase: Phase, repeat: int) -> PhaseResult:
-        """The next recorded repeat of a phase.
+    def draw(self, config: SpecConfig, phase: Phase, repeat: int, *, start: int | None) -> PhaseResult:
+        """The next recorded repeat of a phase, of a recorded start where that has any.
 
         Raises:
             NotRecorded: The table has no such phase.
@@ -70,19 +81,29 @@ class ReplayEngine:
                 )
             line = f"Recorded in `{name}`: {config} at concurrency {phase.concurrency} ended with {failure.reason}."
             raise LoadFailed(failure.reason, Evidence(line, phase=f"c={phase.concurrency}"))
-        row = rows[self._drawn[key] % len(rows)]
-        self._drawn[key] += 1
+        mine = [row for row in rows if row.launch == start]
+        drawn = (*key, start if mine else None)
+        chosen = mine or rows
+        row = chosen[self._drawn[drawn] % len(chosen)]
+        self._drawn[drawn] += 1
         return result_of(row, repeat=repeat, requests=phase.requests, computed=self._recording.computed)
 
 
 class ReplaySession(PlayedSession):
     """One replayed launch."""
 
-    def __init__(self, engine: ReplayEngine, config: SpecConfig, *, boot_s: float) -> None:
+    def __init__(self, engine: ReplayEngine, config: SpecConfig, *, start: int | None, boot_s: float) -> None:
         super().__init__(effective=EffectiveSettings(config, release=engine.release), boot_s=boot_s, stop_s=0.0)
-        self._engine = engine
+        self._engine, self._start = engine, start
 
     def measure(self, phase: Phase, repeat: int) -> PhaseResult:
         """See `Session`; warm-up is not recorded and takes no time."""
         self._require_open(phase.concurrency)
-        return self._engine.draw(self.effective.config, phase, repeat)
+        return self._engine.draw(self.effective.config, phase, repeat, start=self._start)
+
+
+def _launched_before(paths: LaunchPaths) -> int:
+    """How many earlier launches of the same config have a folder beside this one: `0007-off` has one such as `0001-off`."""
+    number, _, name = paths.root.name.partition("-")
+    folders = paths.root.parent.glob("*-*") if number.isdigit() and name else ()
+    return sum(folder.name.partition("-")[2] == name and folder.name.partition("-")[0] < number for folder in folders)

@@ -131,7 +131,7 @@ class SimulatedSession(PlayedSession):
         output_tps = expected.output_tps / slower
         ttft_ms = expected.ttft_ms * self._noise.factor(5 * model.repeat_spread, "ttft", *keys)
         duration_s = _duration_s(expected, phase.requests, phase.output_tokens, tpot_ms, model.prefill_ms)
-        warmup_s = _duration_s(expected, phase.warmup_requests, phase.output_tokens, tpot_ms, model.prefill_ms)
+        warmup_s = _duration_s(expected, phase.warmup_requests, phase.warm_up.output_tokens, tpot_ms, model.prefill_ms)
         output_tokens = phase.requests * phase.output_tokens
         histogram = self._histogram(expected, output_tokens, *keys)
         prompt_tpot_ms = self._per_prompt(tpot_ms, phase.requests, prompts, *keys)

@@ -102,11 +102,25 @@ class Recording:
                 found[key] = (*found.get(key, ()), row)
         return found
 
-    def repeats_of_launch(self, config: SpecConfig, concurrency: int) -> int:
-        """How many repeats the first launch that measured `config` there holds; 0 where none did."""
-        key = (config, concurrency)
-        launches = [row.launch for row in self.rows if row.measured and (row.config, row.concurrency) == key]
-        return launches.count(launches[0]) if launches else 0
+    def starts(self) -> dict[SpecConfig, tuple[int, ...]]:
+        """Numbers of the launches that measured each config, in file order."""
+        found: dict[SpecConfig, dict[int, None]] = {}
+        for row in self.rows:
+            if row.measured and row.concurrency is not None:
+                found.setdefault(row.config, {})[row.launch] = None
+        return {config: tuple(numbers) for config, numbers in found.items()}
+
+    def repeats_of_launch(self, config: SpecConfig, concurrency: int, before: int = 0) -> int:
+        """How many repeats one launch of `config` holds there; 0 where it has none.
+
+        Args:
+            config: That was measured.
+            concurrency: Of the phases.
+            before: Launches of it that came before: they are counted round and round, as a replay draws them.
+        """
+        numbers = self.starts().get(config, ())
+        rows = self.repeats().get((config, concurrency), ())
+        return sum(row.launch == numbers[before % len(numbers)] for row in rows) if numbers else 0
 
 
 def read_recording(path: Path) -> Recording:

@@ -135,7 +135,7 @@ async def _warm_up(client: Client, prompts: Sequence[Prompt], phase: Phase) -> b
     before: float | None = None
     for _ in range(phase.warmup_rounds):
         await client.flush_cache("warm-up")
-        loop = ClosedLoop(client, phase, "warm-up")
+        loop = ClosedLoop(client, phase.warm_up, "warm-up")
         await loop.run(chosen)
         took = max(trace.last for trace in loop.traces) - min(trace.started for trace in loop.traces)
         rate = sum(trace.tokens for trace in loop.traces) / took

@@ -8,11 +8,10 @@ from typing import Final
 from search.config import SpecConfig
 from search.errors import UsageError
 from search.metrics import DEFAULTS, Objectives
-from search.model.feasibility import Start
-from search.model.observations import Observation
 from search.samplers import finite
 from search.samplers.finite import FiniteSpaceSampler
 from search.samplers.frontier import FrontierSampler
+from search.samplers.matching import EarlierTable
 from search.samplers.outlook import LaunchCost
 
 SAMPLERS: Final = ("frontier", *finite.STOCK)
@@ -26,8 +25,7 @@ def make_sampler(
     seed: int,
     objectives: Objectives = DEFAULTS,
     cost: LaunchCost | None = None,
-    earlier: Sequence[Observation] = (),
-    earlier_starts: Sequence[Start] = (),
+    tables: Sequence[EarlierTable] = (),
 ) -> FiniteSpaceSampler:
     """The sampler a study file or `--sampler` names.
 
@@ -37,16 +35,13 @@ def make_sampler(
         seed: Of the study.
         objectives: The axes of the front; only `frontier` looks at them.
         cost: Of a launch; only `frontier` weighs it.
-        earlier: Numbers of an earlier study; only `frontier` learns from them.
-        earlier_starts: What started there and what did not, likewise.
+        tables: Of earlier studies; only `frontier` learns from them.
 
     Raises:
         UsageError: There is no such sampler.
     """
     if name == "frontier":
-        return FrontierSampler(
-            configs=configs, seed=seed, objectives=objectives, cost=cost, earlier=earlier, earlier_starts=earlier_starts
-        )
+        return FrontierSampler(configs=configs, seed=seed, objectives=objectives, cost=cost, tables=tables)
     if name not in finite.STOCK:
         raise UsageError(f"`--sampler` takes one of {', '.join(SAMPLERS)}, but got {name!r}.")
     return finite.make_sampler(name, configs=configs, seed=seed)

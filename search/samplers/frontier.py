@@ -18,6 +18,7 @@ from search.model.feasibility import Feasibility, Start
 from search.model.observations import Observation
 from search.samplers.evidence import config_of, observations_of, read_trials
 from search.samplers.finite import FiniteSpaceSampler
+from search.samplers.matching import EarlierTable, matched
 from search.samplers.outlook import LaunchCost, Outlook
 
 WHY = "why"
@@ -85,6 +86,8 @@ class FrontierSampler(FiniteSpaceSampler):
         cost: Of a launch; a middling deployment's without it.
         earlier: Numbers of an earlier study, with `weight` below 1.
         earlier_starts: What started there and what did not, likewise.
+        tables: Of earlier studies, each on its own scale: matched with this study's numbers, and dropped where it
+            does not hold.
         parts: All of them, but for ablations.
     """
 
@@ -97,12 +100,14 @@ class FrontierSampler(FiniteSpaceSampler):
         cost: LaunchCost | None = None,
         earlier: Sequence[Observation] = (),
         earlier_starts: Sequence[Start] = (),
+        tables: Sequence[EarlierTable] = (),
         parts: Parts = Parts(),
     ) -> None:
         super().__init__(None, configs=configs, seed=seed)
         self._objectives, self._cost, self._parts = objectives, cost, parts
         self._loads = loads_of(objectives)
         self._earlier, self._earlier_starts = tuple(earlier), tuple(earlier_starts)
+        self._tables = tuple(tables)
         self._beliefs: tuple[Prior, Feasibility] | None = None
         self._last: tuple[_Seen, Outlook] | None = None
         self._lock = threading.Lock()
@@ -124,9 +129,13 @@ class FrontierSampler(FiniteSpaceSampler):
         trials = [trial for trial in study.get_trials(deepcopy=False) if trial.number != but]
         named = {trial.number: config for trial in trials if (config := config_of(trial)) is not None}
         evidence = read_trials(trials, named, objectives=self._objectives)
+        own = (*evidence.observations, *also)
+        tables = [matched(table, own) for table in self._tables]
+        earlier = (*self._earlier, *(item for table in tables for item in table.observations))
+        starts = (*self._earlier_starts, *(start for table in tables for start in table.starts))
         seen = _Seen(
-            observations=tuple(self._parts.told(item) for item in (*self._earlier, *evidence.observations, *also)),
-            starts=(*self._earlier_starts, *evidence.starts) if self._parts.feasibility else (),
+            observations=tuple(self._parts.told(item) for item in (*earlier, *own)),
+            starts=(*starts, *evidence.starts) if self._parts.feasibility else (),
             measured=tuple(evidence.measured),
             pending=tuple(evidence.pending),
             cost=self._cost,
@@ -147,6 +156,13 @@ class FrontierSampler(FiniteSpaceSampler):
         )
         self._last = seen, outlook
         return outlook
+
+    def dropped(self, study: Study) -> tuple[str, ...]:
+        """One line for each earlier table that this study's numbers contradict."""
+        trials = study.get_trials(deepcopy=False) if self._tables else []
+        named = {trial.number: config for trial in trials if (config := config_of(trial)) is not None}
+        own = read_trials(trials, named, objectives=self._objectives).observations
+        return tuple(found for table in self._tables if (found := matched(table, own).refused))
 
     def expect_cost(self, cost: LaunchCost) -> None:
         """From now on a launch is expected to cost so much."""

@@ -157,6 +157,11 @@ class Outlook:
         self.seconds = self.cost.seconds(paces, self.loads)
 
     @property
+    def measured_count(self) -> int:
+        """How many configs of the space were measured at both objectives."""
+        return len(self._measured)
+
+    @property
     def front(self) -> tuple[SpecConfig, ...]:
         """Measured configs on the front of their denoised values, the best at the first objective first."""
         points = self._points()[[self.prior.index[config] for config in self._measured]].reshape(-1, 2)
@@ -182,7 +187,11 @@ class Outlook:
 
         A search whose best expected gain lies below this cannot tell its next find from luck.
         """
-        return self._share(self._growth_by_noise())
+        return self.doubt_of(tuple(axis.noise for axis in self._axes))
+
+    def doubt_of(self, noise: Sequence[float]) -> float:
+        """What `measuring_doubt` is where a launch's values lie so far from the truth, relative, one for each objective."""
+        return self._share(self._growth_by_noise(noise))
 
     def expected_gain(self, candidates: Sequence[SpecConfig]) -> float:
         """Of the best next launch, as a share of the front's hypervolume."""
@@ -309,13 +318,13 @@ class Outlook:
             total += weight * self._improvement(mean, sd)
         return total
 
-    def _growth_by_noise(self) -> float:
+    def _growth_by_noise(self, noise: Sequence[float] | None = None) -> float:
         """Growth of the hypervolume that a front config seems to bring when it is launched again, the largest."""
         if not len(self._front):
             return 0.0
         logs = np.log(np.abs(self._front))
-        noise = np.array([axis.noise for axis in self._axes])
-        return float(self._improvement(logs, np.broadcast_to(noise, logs.shape)).max())
+        spread = np.array([axis.noise for axis in self._axes] if noise is None else noise)
+        return float(self._improvement(logs, np.broadcast_to(spread, logs.shape)).max())
 
     def _improvement(self, log_mean: Floats, log_sd: Floats) -> Floats:
         first, second = (objective.metric.ceiling for objective in self.objectives)

@@ -13,6 +13,7 @@ from search.model.feasibility import Start
 from search.model.observations import Observation
 from search.outcomes import Blame
 from search.samplers.evidence import failed_start, observations_of
+from search.samplers.matching import EarlierTable
 from search.space import Space
 from search.spec.study import StudySpec
 
@@ -25,11 +26,13 @@ class Earlier:
         observations: Numbers, with weights below 1.
         starts: What started and what did not through its own fault, likewise.
         words: For people, one line for each recording.
+        tables: The same by recording, as the sampler takes them: each has a scale of its own.
     """
 
     observations: tuple[Observation, ...] = ()
     starts: tuple[Start, ...] = ()
     words: tuple[str, ...] = ()
+    tables: tuple[EarlierTable, ...] = ()
 
 
 def earlier_evidence(spec: StudySpec, space: Space) -> Earlier:
@@ -45,18 +48,22 @@ def earlier_evidence(spec: StudySpec, space: Space) -> Earlier:
     observations: list[Observation] = []
     starts: list[Start] = []
     words: list[str] = []
+    tables: list[EarlierTable] = []
     for named in spec.earlier:
         recording = read_recording(Path(named.recording))
         seen, started = recorded_evidence(recording, spec.axes)
         kept = [item for item in seen if item.config in inside and item.load in loads]
-        observations += [replace(item, weight=named.weight) for item in kept]
-        starts += [replace(start, weight=named.weight) for start in started if start.config in inside]
+        told = tuple(replace(item, weight=named.weight) for item in kept)
+        begun = tuple(replace(start, weight=named.weight) for start in started if start.config in inside)
+        observations += told
+        starts += begun
+        tables.append(EarlierTable(recording.name, told, begun))
         configs = {item.config for item in kept}
         words.append(
             f"earlier: {len(kept)} numbers of {len(configs)} configs in recording {recording.name}, each worth "
             f"{named.weight:g} of a measurement" + _left_out(recording, configs)
         )
-    return Earlier(tuple(observations), tuple(starts), tuple(words))
+    return Earlier(tuple(observations), tuple(starts), tuple(words), tuple(tables))
 
 
 def recorded_evidence(

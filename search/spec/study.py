@@ -47,6 +47,9 @@ if TYPE_CHECKING:
 
 _WARMUP_ROUNDS = 2
 """Until two rounds agree."""
+_WARMUP_SHARE = 8
+"""Tokens of a measured request / those of a warm-up request, above concurrency 1."""
+_LEAST_WARMUP_TOKENS = 16
 
 
 class _Part(BaseModel):
@@ -239,8 +242,8 @@ class LimitsSpec(_Part):
 class MeasureSpec(_Part):
     """How phases are measured; part of what makes two measurements comparable.
 
-    An objective is repeated `repeats` times, and then, while more repeats would narrow its doubt and it is
-    above `doubt` (half of the 95% interval as a share of the value), up to `repeats_at_most` times.
+    An objective is repeated `repeats` times in every start. Repeating until a value seemed sure made intervals
+    that hold too rarely (issue 12): `doubt` and `repeats_at_most` of older files are read and not followed.
     `requests_at_latency` is a floor at low loads, where prompts are what makes one run differ from
     another; above it each worker gets `requests_per_worker` requests. `parallel_loads` lets the
     servers of one host be measured at the same time; without it they take turns, because they share
@@ -252,8 +255,8 @@ class MeasureSpec(_Part):
     requests_at_latency: Count = 16
     requests_per_worker: Count = 4
     repeats: Annotated[int, Field(ge=1, le=20)] = 2
-    doubt: Annotated[float, Field(gt=0, lt=1)] = 0.05
-    repeats_at_most: Annotated[int, Field(ge=1, le=20)] = 4
+    doubt: Annotated[float, Field(gt=0, lt=1)] | None = None
+    repeats_at_most: Annotated[int, Field(ge=1, le=20)] | None = None
     watch_repeats: Annotated[int, Field(ge=1, le=20)] = 1
     parallel_loads: bool = False
     prompts: PromptsSpec = PromptsSpec()
@@ -272,6 +275,8 @@ class MeasureSpec(_Part):
             output_tokens=self.output_tokens,
             spread=self.output_spread,
             warmup_requests=0 if warm else max(concurrency, 2),
+            # Above one stream a round of short answers has every worker busy at once, and rounds go on until two agree.
+            warmup_tokens=0 if concurrency == 1 else max(_LEAST_WARMUP_TOKENS, self.output_tokens // _WARMUP_SHARE),
         )
 
 
@@ -471,7 +476,8 @@ class StudySpec(_Part):
         """Output tokens that one launch measures at a load, warm-up included: two rounds, if nothing drifts."""
         phase = self.measure.phase(load, warm=False)
         repeats = self.measure.repeats if load in self.objective_loads else self.measure.watch_repeats
-        return (repeats * phase.requests + _WARMUP_ROUNDS * phase.warmup_requests) * phase.output_tokens
+        warm_up = _WARMUP_ROUNDS * phase.warmup_requests * phase.warm_up.output_tokens
+        return repeats * phase.requests * phase.output_tokens + warm_up
 
     @property
     def objective_names(self) -> tuple[str, str]:

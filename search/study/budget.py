@@ -20,6 +20,8 @@ STATIC_FAULTS = frozenset({Reason.ARG_UNKNOWN, Reason.MISSING_MODULE, Reason.WEI
 """Faults in what every launch shares: seen on a baseline, no other launch can do better."""
 
 
+_FULL_STAGES = frozenset({"baseline", "confirm", "closing"})
+"""They measure both prompt sets and more loads than a start of the search."""
 _MANY_AT_ONCE = frozenset({Reason.WORKER_LOST, Reason.RAY_INFRA})
 
 
@@ -60,13 +62,18 @@ class Budget:
 
         Args:
             launches: Of the study.
-            keep: Launches that later stages are to have, each as long as the mean so far.
+            keep: Launches that later stages are to have, each as long as those so far that measure as much. Where
+                there are any, the next launch may not take from their time either.
         """
         free = sum(not launch.started_server for launch in launches)
         if max((launch.number for launch in launches), default=0) - free + keep >= self.launches:
             return Ending.LAUNCHES
         durations = [launch.duration_s for launch in launches if launch.duration_s]
-        kept_s = keep * fmean(durations) / len({launch.slot for launch in launches}) if durations else 0.0
+        kept_s = 0.0
+        if durations and keep:
+            full = [launch.duration_s for launch in launches if launch.duration_s and launch.stage in _FULL_STAGES]
+            each = max(fmean(durations), fmean(full) if full else 0.0)
+            kept_s = (keep * each + fmean(durations)) / len({launch.slot for launch in launches})
         if _spent_s(launches) + kept_s >= self.hours * 3600:
             return Ending.HOURS
         return None

@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
 
 from search.config import SpecConfig
 from search.contracts import Clock
@@ -15,8 +14,19 @@ from search.spec.study import StudySpec
 from search.storage.records import StudyKind
 from search.study.events import Listener
 
-Recorded: TypeAlias = Callable[[SpecConfig, int], int]
-"""Of a config and a concurrency: how many repeats a recorded launch of it holds."""
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What the recording of a replay holds.
+
+    Attributes:
+        starts: Of a config: how many of its recorded starts were measured.
+        repeats: Of a config, a concurrency and how often it was launched before: how many repeats the recorded start
+            holds that comes next. None for a table that no study wrote: it may hold any number for its own reasons.
+    """
+
+    starts: Callable[[SpecConfig], int]
+    repeats: Callable[[SpecConfig, int, int], int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +42,7 @@ class StudyContext:
         clock: Virtual in simulation.
         reports: The study's own report folder.
         resume_command: What the user types to go on after an interrupt.
-        recorded: Of a replay of a study's own recording, so that it takes as many repeats.
+        recorded: Of a replay.
     """
 
     spec: StudySpec

@@ -25,6 +25,12 @@ from search.study.workers import Crew, Landed, crew_for
 
 _log = logging.getLogger(__name__)
 
+_NOT_FOLLOWED = (
+    "`measure.doubt` and `measure.repeats_at_most` are no longer followed: every start repeats an objective "
+    "`measure.repeats` times, since repeating until a value seems sure makes intervals that do not hold; take them out "
+    "of the study file"
+)
+
 
 class Loop:
     """One run of a study: keeps every usable slot busy, ends trials as their launches end, stops in order.
@@ -76,6 +82,10 @@ class Loop:
         spec, budget = self._context.spec, self._progress.budget
         if self._context.kind == "measured" and spec.budget.closing and not self._agenda.stages.closing:
             self._notice(f"the baseline is not measured again at the end: {budget.launches} launches leave none for it")
+        for line in self._agenda.stages.shortfalls():
+            self._notice(line)
+        if self._context.kind != "replay" and (spec.measure.doubt or spec.measure.repeats_at_most):
+            self._notice(_NOT_FOLLOWED)
         try:
             with self._interrupts.telling(self._crew.wake):
                 ending = self._work()
@@ -102,6 +112,10 @@ class Loop:
 
     def _how_it_ended(self) -> Ending:
         """What ended the search, whatever later stages did after it."""
+        if self._agenda.unfound is not None and not self._agenda.unfound.is_reached:
+            self._notice(f"the budget ended the search: {self._agenda.unfound.words}")
+        if "confirm" in self._agenda.left_out:
+            self._notice(f"the budget ended before {self._agenda.left_out['confirm']} could be started again")
         ending = self._agenda.spent or self._ending
         if ending is None and self._agenda.settled is not None:
             self._notice(str(self._agenda.settled))

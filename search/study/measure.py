@@ -1,9 +1,9 @@
-"""Which phases a launch measures: probe, objectives in turn, repeats out of doubt, gates, watch loads."""
+"""Which phases a launch measures: probe, objectives in turn on one prompt set or both, gates, other loads, ladder."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -13,13 +13,13 @@ from search.contracts import Phase, PhaseResult, Session
 from search.errors import Interrupted, NotRecorded
 from search.load.metrics import DRAFTS_HELP_ABOVE
 from search.outcomes import Evidence
-from search.stats.estimates import repeat_doubt
 from search.storage.records import LaunchRecord
 from search.storage.store import Store
 from search.study.context import Recorded, StudyContext
 from search.study.course import Course
 from search.study.lossless_gate import LosslessGate, refuse_garbage
-from search.study.stages import ladder_loads
+from search.study.scatter import is_behind_everywhere, is_held_out
+from search.study.stages import climbed_families, ladder_loads
 
 SkipRule: TypeAlias = Callable[[int, Sequence[PhaseResult]], Evidence | None]
 """Of a trial and what was measured at the first objective's load: why nothing more need be, or None."""
@@ -33,26 +33,36 @@ accept length of a wrong draft is 1.00 to the digit, and it does not depend on w
 PROBE_REPEAT = 0
 """Marks the probe among the repeats, which count from 1."""
 
+_COMPARED = 2
+"""Least repeats of what is compared in the end, so that it tells how far repeats differ."""
+_CHEAP = 0.2
+"""A watch phase may take this share of its boot; the first baseline's may take as long as the boot."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measuring:
     """What a launch measures beyond the plan of its study file, and what it may leave out.
 
     Attributes:
-        watch_all: Take every watch phase, not only cheap ones: in a replay all are free. And repeat
-            nothing out of doubt: what is not recorded cannot be had.
+        watch_all: Of a replay: take every watch phase, for all are free, and send one set of prompts.
         probe: End the launch right after ready when a short probe shows that the drafts never help.
             For real servers: a recorded or computed boot cannot be spared.
         gate: Asked on launches of the search, with their trial and the phases of its first objective: why nothing
             more need be measured, or None. Called from the thread of the launch.
-        recorded: How many repeats a recorded launch of a config holds at a concurrency, so that a replay takes
-            as many; without it, and with `watch_all`, none beyond the plan.
+        recorded: What a recording holds of a config, so that a replay takes as many repeats of each of its starts.
+        ladders: Families that climb the ladder on a confirmed start.
+        both_prompt_sets: Baselines measure the objectives with the held-out prompts too: there are confirmations to
+            be compared with them.
+        launches: Of the study so far. For any thread.
     """
 
     watch_all: bool = False
     probe: bool = False
     gate: SkipRule | None = None
     recorded: Recorded | None = None
+    ladders: int = 0
+    both_prompt_sets: bool = False
+    launches: Callable[[], Sequence[LaunchRecord]] = tuple
 
 
 class Measurer:
@@ -84,57 +94,109 @@ class Measurer:
         self._lossless: dict[bool, LosslessGate] = {}
 
     def measure(self, session: Session, record: LaunchRecord, course: Course, turn: Turn) -> None:
-        """Probe; objective phases interleaved, so that a drift of the host meets both; gate; cheap watch phases.
+        """Probe; objective phases interleaved, so that a drift of the host meets both; gate; then other loads.
 
-        On the ladder, each rung once instead.
+        A ladder takes each rung once instead.
         """
         if self._measuring.probe and session.effective.config.speculates and self._is_hopeless(session, course, turn):
             return
         if record.stage == "ladder":
+            # On the prompts of the families that climb on confirmed starts.
+            held_out = self._has_held_out and self._measuring.both_prompt_sets
             for concurrency in ladder_loads(self._spec.loads):
-                self._phase(session, record, course, turn, concurrency, 1)
-            self._check_outputs(session.effective.config, course)
+                self._phase(session, record, course, turn, concurrency, 1, held_out=held_out)
+            self._check_outputs(session.effective.config, course, held_out=held_out)
             return
         loads = self._spec.objective_loads
-        for repeat in range(1, self._spec.measure.repeats + 1):
-            for concurrency in loads:
-                if concurrency != loads[0] and (course.gated or self._skips(record, course)):
-                    continue
-                try:
-                    self._phase(session, record, course, turn, concurrency, repeat)
-                except NotRecorded:
-                    if concurrency == loads[0]:
-                        raise
-                    course.gated = True
-        if not course.gated:
-            self._repeat_what_is_in_doubt(session, record, course, turn)
-        self._check_outputs(session.effective.config, course, held_out=record.stage == "confirm")
+        for repeat, concurrency, held_out in self._objective_phases(record):
+            if concurrency != loads[0] and (course.gated or self._skips(record, course)):
+                continue
+            try:
+                self._phase(session, record, course, turn, concurrency, repeat, held_out=held_out)
+            except NotRecorded:
+                if concurrency == loads[0]:
+                    raise
+                course.gated = True
+        for held_out in (True, False) if record.stage == "confirm" else (False, True):
+            self._check_outputs(session.effective.config, course, held_out=held_out)
         if course.skipped:
             return
-        for concurrency in self._spec.loads:
-            if concurrency in loads:
-                continue
-            if not self._measuring.watch_all and not self._is_cheap(concurrency, course):
-                continue
+        held_out = record.stage == "confirm" and self._has_held_out
+        for concurrency in self._other_loads(record, course):
             for repeat in range(1, self._spec.measure.watch_repeats + 1):
                 try:
-                    self._phase(session, record, course, turn, concurrency, repeat)
+                    self._phase(session, record, course, turn, concurrency, repeat, held_out=held_out)
                 except NotRecorded:
                     break
 
-    def _repeat_what_is_in_doubt(self, session: Session, record: LaunchRecord, course: Course, turn: Turn) -> None:
-        """Measure objectives again, in turn, until they are sure enough or were repeated as often as they may be."""
-        measure = self._spec.measure
-        for repeat in range(measure.repeats + 1, measure.repeats_at_most + 1):
-            for concurrency in self._spec.objective_loads:
-                repeats = [result for result in course.phases if result.concurrency == concurrency]
-                if len(repeats) == repeat - 1 and self._wants_another(record.asked, repeats):
-                    self._phase(session, record, course, turn, concurrency, repeat)
+    @property
+    def _has_held_out(self) -> bool:
+        """Whether there are held-out prompts: a recording answers for one set of them."""
+        return not self._measuring.watch_all
 
-    def _wants_another(self, config: SpecConfig, repeats: Sequence[PhaseResult]) -> bool:
-        if self._measuring.recorded is not None:
-            return len(repeats) < self._measuring.recorded(config, repeats[0].concurrency)
-        return not self._measuring.watch_all and (repeat_doubt(repeats) or 0.0) > self._spec.measure.doubt
+    def _objective_phases(self, record: LaunchRecord) -> Iterator[tuple[int, int, bool]]:
+        """Repeat, concurrency and whether with held-out prompts, in the order in which they are measured.
+
+        What is compared in the end is measured with both prompt sets: a baseline, with which searched configs are
+        compared on the search's prompts and confirmed ones on the held-out ones; and a confirmation, which beside
+        its search start tells the scatter between starts on equal prompts (phases are cheap against a start).
+        """
+        planned = self._spec.measure.repeats
+        most = {load: self._recorded_repeats(record, load, planned) for load in self._spec.objective_loads}
+        counts = {False: planned}
+        if self._has_held_out and record.stage == "confirm":
+            counts = {True: max(_COMPARED, planned), False: (planned + 1) // 2}
+        elif self._has_held_out and self._measuring.both_prompt_sets and not record.asked.speculates:
+            counts[True] = max(_COMPARED, planned)
+        for repeat in range(1, max(*counts.values(), *most.values()) + 1):
+            for held_out, count in counts.items():
+                for load in self._spec.objective_loads:
+                    if repeat <= (count if self._has_held_out else most[load]):
+                        yield repeat, load, held_out
+
+    def _recorded_repeats(self, record: LaunchRecord, load: int, planned: int) -> int:
+        recorded = self._measuring.recorded
+        if recorded is None or recorded.repeats is None:
+            return planned
+        before = sum(
+            launch.asked == record.asked and launch.number < record.number for launch in self._measuring.launches()
+        )
+        return max(planned, recorded.repeats(record.asked, load, before))
+
+    def _other_loads(self, record: LaunchRecord, course: Course) -> list[int]:
+        """Loads beyond the objectives: all rungs where a confirmed start climbs the ladder, else the study's own.
+
+        The first confirmed start of a config measures all of the study's loads. Other starts measure those of their
+        questions and those that are cheap; one that is behind everywhere those of its questions alone.
+        """
+        objectives = self._spec.objective_loads
+        watched = [load for load in self._spec.loads if load not in objectives]
+        if self._measuring.watch_all:
+            return watched
+        earlier = [launch for launch in self._measuring.launches() if launch.number != record.number]
+        if record.stage == "confirm" and self._climbs(record, earlier):
+            return [load for load in ladder_loads(self._spec.loads) if load not in objectives]
+        if record.stage == "confirm" and not any(
+            launch.stage == "confirm" and launch.asked == record.asked for launch in earlier
+        ):
+            return watched
+        asked = {
+            load
+            for question in self._spec.questions.values()
+            if record.asked.config_id in question.configs
+            for load in question.at
+        }
+        plain = not record.asked.speculates
+        behind = bool(watched) and not plain and is_behind_everywhere(self._spec.axes, record, course.phases, earlier)
+        share = (
+            1.0 if plain and not any(launch.phases and not launch.asked.speculates for launch in earlier) else _CHEAP
+        )
+        return [load for load in watched if load in asked or (not behind and self._is_cheap(load, course, share=share))]
+
+    def _climbs(self, record: LaunchRecord, earlier: Sequence[LaunchRecord]) -> bool:
+        """Whether this confirmed start is its family's ladder, too: the first of the family, within their number."""
+        climbed = climbed_families(earlier, self._spec.loads)
+        return record.asked.family not in climbed and len(climbed) < self._measuring.ladders
 
     def _skips(self, record: LaunchRecord, course: Course) -> bool:
         """Whether the second objective of a proposal need not be measured; asked once, after the first phase of the first."""
@@ -164,14 +226,16 @@ class Measurer:
         return True
 
     def _check_outputs(self, config: SpecConfig, course: Course, *, held_out: bool = False) -> None:
-        """Compare the answers with the baseline's to the same prompts.
+        """Compare the answers with the baseline's to the same prompts; the first set that was checked is told.
 
         Raises:
             LoadFailed: BAD_OUTPUT, however fast they came.
         """
-        if any(result.outputs for result in course.phases):
-            course.lossless = self._losslessness(held_out=held_out).judge(config, course.phases)
-            refuse_garbage(course.lossless)
+        phases = [result for result in course.phases if bool(result.held_out) is held_out]
+        if any(result.outputs for result in phases):
+            checks = self._losslessness(held_out=held_out).judge(config, phases)
+            course.lossless = course.lossless or checks
+            refuse_garbage(checks)
 
     def _losslessness(self, *, held_out: bool) -> LosslessGate:
         """The study's gate for these prompts; made when a server first tells tokens, since earlier baselines are read for it."""
@@ -179,7 +243,13 @@ class Measurer:
             if held_out not in self._lossless:
                 gate = LosslessGate(self._context.reports, self._spec.objective_loads)
                 launches = self._store.launches(self._context.name)
-                gate.remember([launch for launch in launches if (launch.stage == "confirm") is held_out])
+                gate.remember(
+                    [
+                        launch
+                        for launch in launches
+                        if any(is_held_out(phase, launch.stage) is held_out for phase in launch.phases)
+                    ]
+                )
                 self._lossless[held_out] = gate
             return self._lossless[held_out]
 
@@ -191,10 +261,12 @@ class Measurer:
         turn: Turn,
         concurrency: int,
         repeat: int,
+        *,
+        held_out: bool = False,
     ) -> None:
         """Measure and store one repeat."""
         warm = any(result.concurrency == concurrency for result in course.phases)
-        phase = replace(self._spec.measure.phase(concurrency, warm=warm), held_out=record.stage == "confirm")
+        phase = replace(self._spec.measure.phase(concurrency, warm=warm), held_out=held_out)
         result = self._in_turn(session, phase, repeat, turn)
         course.clock.spend(result.warmup_s + (result.duration_s or 0.0))
         with self._writes:
@@ -208,8 +280,8 @@ class Measurer:
                 raise Interrupted(f"The phase at concurrency {phase.concurrency} was not begun, because the run ends.")
             return replace(session.measure(phase, repeat), gpus=self._spec.model.tp)
 
-    def _is_cheap(self, concurrency: int, course: Course) -> bool:
-        """Whether a watch phase should take no longer than the boot did, at the throughput just seen.
+    def _is_cheap(self, concurrency: int, course: Course, *, share: float) -> bool:
+        """Whether a watch phase should take no longer than a share of the boot did, at the throughput just seen.
 
         Throughput between measured loads is taken from the nearest one, scaled down (never up)
         in proportion to the concurrency.
@@ -220,4 +292,4 @@ class Measurer:
         )
         rate = near.output_tps * min(1.0, concurrency / near.concurrency)
         phase = self._spec.measure.phase(concurrency, warm=False)
-        return phase.requests * phase.output_tokens <= rate * (course.boot_s or 0.0)
+        return phase.requests * phase.output_tokens <= rate * share * (course.boot_s or 0.0)

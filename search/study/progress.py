@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from search.analysis.analyse import judge
 from search.analysis.findings import Judgement
 from search.analysis.memo import Memo
+from search.config import SpecConfig
 from search.errors import BreakerOpen
 from search.outcomes import Outcome
 from search.storage.owner import this_process
@@ -16,6 +17,7 @@ from search.storage.store import Store
 from search.study.budget import Budget, BudgetSpent
 from search.study.context import StudyContext
 from search.study.resume import settle
+from search.study.scatter import is_behind_everywhere, pooled_freedom
 from search.study.trials import Trials
 
 
@@ -104,6 +106,28 @@ class Progress:
                 "command again."
             )
         return True
+
+    @property
+    def loads(self) -> tuple[int, ...]:
+        """Of the study."""
+        return self._context.spec.loads
+
+    def freedom(self) -> float:
+        """Pooled degrees of freedom that tell the scatter between starts, of the objective that has fewer."""
+        return pooled_freedom(self._context.spec.axes, self.launches)
+
+    def is_behind(self, config: SpecConfig) -> bool:
+        """Whether what was measured of a config lies behind the best baseline at both objectives, beyond the intervals."""
+        mine = [launch for launch in self.launches if launch.config == config and launch.phases]
+        others = [launch for launch in self.launches if launch not in mine[-1:]]
+        return bool(mine) and is_behind_everywhere(self._context.spec.axes, mine[-1], mine[-1].phases, others)
+
+    def may_start_again(self, config: SpecConfig) -> bool:
+        """Whether a fresh start of a config is to be had: always, but for a recording that holds no further one."""
+        recorded = self._context.recorded
+        if self._context.kind != "replay":
+            return True
+        return recorded is not None and sum(launch.asked == config for launch in self.all()) < recorded.starts(config)
 
     def slots_with_baseline(self) -> set[int]:
         """Those on which a baseline has been measured."""

@@ -26,7 +26,7 @@ from search.study.progress import Progress
 from search.study.resume import open_study, settle
 from search.study.scheduler import Agenda
 from search.study.signals import Interrupts
-from search.study.stages import StageBudgets
+from search.study.stages import MOST_LADDERS, StageBudgets
 from search.study.trials import Trials
 
 
@@ -64,11 +64,20 @@ def run_study(
     name = overrides.sampler or spec.sampler
     sampler = _sampler(context, name, overrides.seed, watch)
     study = open_study(context, store=store, storage=storage, sampler=sampler)
-    prospects = prospects_of(name, sampler, study, spec, free=kind == "replay")
+    prospects = prospects_of(name, sampler, study, spec, free=kind == "replay", notice=watch.notice)
     budget = Budget(
         launches=spec.budget.launches if overrides.launches is None else overrides.launches,
         hours=spec.budget.hours if overrides.hours is None else overrides.hours,
         retries=spec.budget.retries,
+    )
+    stages = StageBudgets.of(
+        spec.budget,
+        kind=kind,
+        launches=budget.launches,
+        baselines=len(space.baselines),
+        known=len(set(known) - set(space.baselines)),
+        slots=len(executor.slots),
+        restarts=context.recorded is not None and any(context.recorded.starts(one) > 1 for one in space.configs),
     )
     with quiet_optuna(), heartbeat(store):
         trials = Trials(study, sampler, spec, kind, claim=partial(store.claim, context.name))
@@ -86,6 +95,9 @@ def run_study(
                     probe=kind == "measured",
                     gate=prospects.skip,
                     recorded=context.recorded,
+                    ladders=MOST_LADDERS if stages.confirm and spec.budget.ladder != 0 else 0,
+                    both_prompt_sets=bool(stages.confirm),
+                    launches=progress.all,
                 ),
                 interrupts=interrupts,
             ),
@@ -95,14 +107,7 @@ def run_study(
                 trials,
                 progress,
                 prospects,
-                stages=StageBudgets.of(
-                    spec.budget,
-                    kind=kind,
-                    launches=budget.launches,
-                    baselines=len(space.baselines),
-                    known=len(set(known) - set(space.baselines)),
-                    slots=len(executor.slots),
-                ),
+                stages=stages,
                 baselines=space.baselines,
                 known=known,
                 give_up=sampler.give_up,
@@ -127,8 +132,7 @@ def _sampler(context: StudyContext, name: str, seed: int | None, watch: Watch) -
         seed=spec.seed if seed is None else seed,
         objectives=spec.axes,
         cost=launch_cost(spec),
-        earlier=earlier.observations,
-        earlier_starts=earlier.starts,
+        tables=earlier.tables,
     )
     for line in earlier.words:
         watch.notice(line if name == "frontier" else f"{line}; only `frontier` learns from it, and this is `{name}`")

@@ -8,16 +8,16 @@ from dataclasses import dataclass, replace
 from optuna.trial import Trial
 
 from search.analysis.drift import slots_to_measure_again
-from search.analysis.findings import Judgement
 from search.config import SpecConfig
 from search.outcomes import Blame, Note, Outcome, Reason
 from search.samplers.finite import SpaceExhausted
 from search.storage.records import Expected, LaunchRecord, Stage
 from search.study.budget import BudgetSpent, is_static_fault
+from search.study.choices import Choice, to_confirm, to_ladder
 from search.study.events import Ending
 from search.study.forecasts import Prospects, Settled
 from search.study.progress import Progress
-from search.study.stages import Choice, StageBudgets, to_confirm, to_ladder
+from search.study.stages import StageBudgets
 from search.study.trials import Trials
 
 _FIXED_STAGES: Mapping[Stage, str] = {
@@ -26,10 +26,7 @@ _FIXED_STAGES: Mapping[Stage, str] = {
 }
 """In order, with why their configs are launched."""
 
-_CHOICES: Mapping[Stage, Callable[[Sequence[LaunchRecord], Judgement], Choice | None]] = {
-    "confirm": to_confirm,
-    "ladder": to_ladder,
-}
+_CHOSEN_STAGES: tuple[Stage, ...] = ("confirm", "ladder")
 """The stages after the search that go by what was found, in order."""
 
 
@@ -90,6 +87,8 @@ class Agenda:
     Attributes:
         spent: The budget that ended the search.
         settled: Why the search ended by itself.
+        unfound: What was still expected when a budget ended the search.
+        left_out: Of later stages, what the budget left no launch for.
     """
 
     def __init__(
@@ -111,6 +110,8 @@ class Agenda:
         self.give_up = give_up
         self.spent: Ending | None = None
         self.settled: Settled | None = None
+        self.unfound: Settled | None = None
+        self.left_out: dict[Stage, SpecConfig] = {}
         self._baselines = baselines
         self._unmeasured_slots = set(unmeasured_slots)
         self._listed: dict[Stage, list[SpecConfig]] = {"baseline": list(baselines), "known": list(known)}
@@ -142,7 +143,7 @@ class Agenda:
                 if self.spent is None and (job := self._of_the_search(slot, others)) is not None:
                     return job
             except BudgetSpent as spent:
-                self.spent = spent.ending
+                self.spent, self.unfound = spent.ending, self._prospects.left()
             if {"baseline", "known", "search"} & self._progress.stages_under_way():
                 return None  # its end may start the search again
             if self.spent is None and (self._soon or self._late):
@@ -197,11 +198,10 @@ class Agenda:
 
     def _of_the_finale(self, slot: int, others: Sequence[int]) -> Job | None:
         """Confirmation and ladder on the first slot that may be used, then what is owed to each."""
-        for stage, choose in _CHOICES.items():
+        for stage in _CHOSEN_STAGES:
             if slot != min(others, default=slot) or not self._left(stage):
                 continue
-            judgement = self._progress.judgement_of_all()  # first: it looks for what other drivers have launched
-            found = choose(self._progress.all(), judgement)
+            found = self._chosen(stage, slot)
             if found is None:
                 continue
             config, why = found
@@ -209,6 +209,7 @@ class Agenda:
                 self._progress.check_budget(sum(map(self._left, _later_than(stage))) + self._owed(slot))
             except BudgetSpent as spent:
                 self.spent = self.spent or spent.ending
+                self.left_out[stage] = config
                 continue
             return Job(config, stage, why)
         owed = slots_to_measure_again(self._progress.all())
@@ -217,6 +218,23 @@ class Agenda:
         self._progress.check_budget(0)
         self._closed.add(slot)
         return Job(owed[slot], "closing", f"the baseline of slot {slot} again: has the host drifted?", slot=slot)
+
+    def _chosen(self, stage: Stage, slot: int) -> Choice | None:
+        """What a stage that goes by what was found launches next."""
+        judgement = self._progress.judgement_of_all()  # first: it looks for what other drivers have launched
+        launches = self._progress.all()
+        if stage == "ladder":
+            return to_ladder(launches, judgement, loads=self._progress.loads, is_behind=self._progress.is_behind)
+        best = judgement.baselines[0].config if judgement.baselines else None
+        to_come = bool(self.stages.closing) and slots_to_measure_again(launches).get(slot, self._baselines[0]) == best
+        return to_confirm(
+            launches,
+            judgement,
+            left=self._left("confirm"),
+            freedom=self._progress.freedom(),
+            closing=int(to_come),
+            may_start=self._progress.may_start_again,
+        )
 
     def _check(self, slot: int, stage: Stage) -> None:
         """Whether one more launch of the search may start on `slot`; a baseline may use up what others wait for."""

@@ -4,21 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
-from search.analysis.findings import ConfigResult, Judgement
-from search.analysis.winners import all_synthetic, recommendable
-from search.config import SpecConfig
 from search.spec.study import BudgetSpec
 from search.storage.records import LaunchRecord, Stage, StudyKind
+
+_NEAR, _NEAR_ABOVE = 1.25, 10
 
 LADDER: Final = (1, 2, 5, 10, 20, 30, 50, 100, 200, 300, 500, 1000, 2000, 4000)
 """Concurrencies of the ladder, as far as the study's highest load; the study's own loads are added."""
 
-_MOST_CONFIRMED = 4
-_MOST_LADDERS = 4
-_FEWEST = 2
-"""A baseline alone confirms nothing and is no ladder."""
+BASELINE_STARTS = 3
+"""Of the best baseline, its first and its closing one included, at least."""
+PICK_STARTS = 2
+"""Of its own for every pick, at least: one alone does not tell how far starts differ."""
+MOST_PICKS = 3
+"""Picks that are started again where the study file does not ask for more."""
+FREEDOM = 7
+"""Pooled degrees of freedom between starts that a study should end with (issue 12); each config started twice adds one."""
+MOST_LADDERS = 4
+"""Families that climb the ladder."""
+_FEWEST_CONFIRMED = PICK_STARTS + 1
+"""One pick twice, and the baseline beside it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +38,11 @@ class StageBudgets:
         baseline: `off` at every combination of the other knobs, and once on each further slot.
         known: Of the study file, its questions included.
         search: What the sampler proposes, at most.
-        confirm: Picks once more, with held-out prompts; the baseline first.
-        ladder: The best of each family at many loads.
+        confirm: The best baseline and the picks again, with held-out prompts; the first of each family there is its
+            ladder, too.
+        ladder: Starts of their own for families of which nothing is confirmed.
         closing: The baseline once more on each slot, last of all.
+        wanted: Confirmations that a study of this kind should have; fewer are had where launches are short.
     """
 
     baseline: int
@@ -42,16 +51,25 @@ class StageBudgets:
     confirm: int = 0
     ladder: int = 0
     closing: int = 0
+    wanted: int = 0
 
     @classmethod
     def of(
-        cls, budget: BudgetSpec, *, kind: StudyKind, launches: int, baselines: int, known: int, slots: int = 1
+        cls,
+        budget: BudgetSpec,
+        *,
+        kind: StudyKind,
+        launches: int,
+        baselines: int,
+        known: int,
+        slots: int = 1,
+        restarts: bool = False,
     ) -> StageBudgets:
         """Share out `launches`: baselines and known configs first, then a closing baseline for each slot.
 
-        Of what is then left, confirmation and ladder together take no more than half, unless the
-        study file asks for it. A recording has no fresh launch to give, so a replay has neither;
-        only a measured host can drift.
+        Of what is then left, confirmation takes no more than half, unless the study file asks for it; `ladder`
+        only what the file asks for, since confirmed starts climb it. A recording has fresh starts to give only
+        where several were recorded, and no ladder; only a measured host can drift.
 
         Args:
             budget: The study file's.
@@ -60,17 +78,31 @@ class StageBudgets:
             baselines: Configs without speculation.
             known: Further configs that the study file names.
             slots: Servers side by side.
+            restarts: A replayed recording holds several starts of some config.
         """
         first = min(launches, baselines + slots - 1)
         named = min(launches - first, known)
         free = launches - first - named
         closing = slots if kind == "measured" and budget.closing and free >= slots else 0
         free -= closing
-        if kind == "replay":
+        if kind == "replay" and not restarts:
             return cls(first, named, free)
-        confirm = _share(budget.confirm, min(_MOST_CONFIRMED, launches * 15 // 100), free)
-        ladder = _share(budget.ladder, min(_MOST_LADDERS, launches // 10), free - confirm)
-        return cls(first, named, free - confirm - ladder, confirm, ladder, closing)
+        wanted = BASELINE_STARTS - 1 - min(closing, 1) + MOST_PICKS * PICK_STARTS
+        if budget.confirm is not None:
+            wanted, confirm = budget.confirm, min(budget.confirm, free)
+        else:
+            confirm = min(wanted, free // 2)
+            confirm = confirm if confirm >= _FEWEST_CONFIRMED else 0
+        ladder = 0 if kind == "replay" else min(budget.ladder or 0, free - confirm)
+        return cls(first, named, free - confirm - ladder, confirm, ladder, closing, wanted)
+
+    def shortfalls(self) -> Iterator[str]:
+        """What these launches cannot give, one line each for people."""
+        if self.confirm < self.wanted:
+            yield (
+                f"too few launches to start every pick again: {self.confirm} of {self.wanted} confirmations are left, so "
+                "intervals between starts may rest on assumed scatter and carry no claim; raise `--launches`"
+            )
 
     def lines(self) -> Iterator[str]:
         """For people: one line a stage, those without a launch left out."""
@@ -82,8 +114,12 @@ class StageBudgets:
                 self.search,
                 "at most, as the sampler proposes; `frontier` ends it when no launch is expected to pay",
             ),
-            ("confirm", self.confirm, "at most; the picks on fresh launches with held-out prompts"),
-            ("ladder", self.ladder, "at most; the best of each family from the lowest load to the highest"),
+            (
+                "confirm",
+                self.confirm,
+                "at most; the best baseline and up to three picks twice each, on held-out prompts; with the ladder",
+            ),
+            ("ladder", self.ladder, "at most; the best of each family that nothing was confirmed of, at many loads"),
             ("closing", self.closing, "the baseline once more, to tell a drift of the host"),
         )
         for stage, count, what in told:
@@ -92,92 +128,32 @@ class StageBudgets:
 
 
 def ladder_loads(loads: tuple[int, ...]) -> tuple[int, ...]:
-    """The ladder of a study with these loads, ascending: its own, and the usual rungs between the lowest and the highest."""
-    return tuple(sorted({*loads, *(rung for rung in LADDER if min(loads) <= rung <= max(loads))}))
+    """The ladder of a study with these loads, ascending: its own, and the usual rungs between the lowest and the highest.
 
-
-def _share(asked: int | None, usual: int, free: int) -> int:
-    if asked is not None:
-        return min(asked, free)
-    share = min(usual, free // 4)
-    return share if share >= _FEWEST else 0
-
-
-Choice: TypeAlias = tuple[SpecConfig, str]
-"""What to launch, and why."""
-
-_RIVALS = 2
-"""Of those a winner cannot be told from, so many of the fastest are confirmed too."""
-_MOST_REPEATS = 3
-"""Confirming launches of one config; what they cannot tell apart is a tie for every use."""
-
-
-def to_confirm(launches: Sequence[LaunchRecord], judgement: Judgement) -> Choice | None:
-    """The next config to confirm; None when all is told, or there is nothing to confirm.
-
-    First each once: the best baseline, or nothing could be compared on the held-out prompts; the
-    picks; what cannot be told from a winner at an objective; the rest of the front. Then those
-    again that confirmation could not tell apart.
+    Usual rungs within a quarter of a load of the study above ten are left out: they would tell little more than it.
     """
-    tried = [launch.asked for launch in launches if launch.stage == "confirm"]
-    wanted: dict[SpecConfig, str] = {}
-    for config, why in _wanted(judgement):
-        wanted.setdefault(config, why)
-    if len(wanted) < 2:
-        return None  # the baseline alone
-    fresh = next((config for config in wanted if config not in tried), None)
-    if fresh is not None:
-        return fresh, wanted[fresh]
-    return _undecided(tried, judgement)
+    usual = [rung for rung in LADDER if min(loads) <= rung <= max(loads)]
+    near = {
+        rung
+        for rung in usual
+        for load in loads
+        if load > _NEAR_ABOVE and 1 < max(rung, load) / min(rung, load) <= _NEAR
+    }
+    return tuple(sorted({*loads, *usual} - (near - {*loads})))
 
 
-def _wanted(judgement: Judgement) -> Iterator[Choice]:
-    """What should be confirmed, the most important first; a config that is named twice keeps its first place."""
-    if judgement.baselines:
-        yield judgement.baselines[0].config, "confirms: what the picks are compared with on held-out prompts"
-    for pick in judgement.picks:
-        yield pick.result.config, f"confirms: {', '.join(pick.roles)}"
-    for winner in judgement.winners:
-        for config in winner.tied[:_RIVALS]:
-            yield config, f"confirms: cannot be told from {winner.config} at C={winner.concurrency}"
-    for result in judgement.front:
-        yield result.config, "confirms: on the front"
+def climbed_families(launches: Sequence[LaunchRecord], loads: tuple[int, ...]) -> set[str]:
+    """Families of which a ladder or a confirmation measured, or is to measure, a rung that is no load of the study.
 
-
-def _undecided(tried: Sequence[SpecConfig], judgement: Judgement) -> Choice | None:
-    """Of the configs that a winner cannot be told from, the one that was confirmed least."""
-    done = set(tried)
-    for winner in judgement.winners:
-        rivals = [config for config in (winner.config, *winner.tied) if config in done]
-        if len(rivals) < 2 or winner.config not in rivals:
-            continue
-        least = min(rivals, key=tried.count)
-        if tried.count(least) < _MOST_REPEATS:
-            others = ", ".join(str(config) for config in rivals if config != least)
-            return least, f"confirms again: not told from {others} at C={winner.concurrency}"
-    return None
-
-
-def to_ladder(launches: Sequence[LaunchRecord], judgement: Judgement) -> Choice | None:
-    """The next config to measure at many loads: the best of a family that was not on the ladder; `off` comes first."""
-    climbed = {launch.asked.family for launch in launches if launch.stage == "ladder"}
-    best = _best_of_families(judgement.results)
-    if len(best) < 2:
-        return None  # without anything to compare, no load tells more than before
-    for family, result in best.items():
-        if family not in climbed:
-            return result.config, f"winner per load: the best of {family}"
-    return None
-
-
-def _best_of_families(results: Sequence[ConfigResult]) -> dict[str, ConfigResult]:
-    """By family, `off` first and then by score; configs that may not be recommended are left out.
-
-    Of a simulated family the best that rests on data, where there is one: winners are told from those.
+    A ladder that has no rung but the study's own loads is climbed by any confirmation.
     """
-    synthetic = all_synthetic(results)
-    allowed = [result for result in results if recommendable(result.notes, synthetic=synthetic)]
-    best: dict[str, ConfigResult] = {}
-    for result in sorted(allowed, key=lambda result: result.extrapolated):
-        best.setdefault(result.config.family, result)
-    return dict(sorted(best.items(), key=lambda item: (item[1].config.speculates, -item[1].score)))
+    rungs = set(ladder_loads(loads)) - set(loads)
+    return {
+        launch.asked.family
+        for launch in launches
+        if launch.stage == "ladder"
+        or (
+            launch.stage == "confirm"
+            and (launch.outcome is None or not rungs or any(phase.concurrency in rungs for phase in launch.phases))
+        )
+    }

@@ -18,6 +18,7 @@ from search.spec.study import StudySpec
 from search.storage.owner import OWNER, this_process
 from search.storage.records import LaunchRecord, StudyKind
 from search.study.budget import is_static_fault
+from search.study.scatter import searched_phases
 
 Claim: TypeAlias = Callable[[str, int, Callable[[int], bool]], bool]
 """Of a config id, for a trial's number; the last tells whether a trial that holds it holds it no more."""
@@ -28,8 +29,11 @@ WORSE = 0.10
 
 
 def objective_values(launch: LaunchRecord, spec: StudySpec) -> tuple[float, float] | None:
-    """Both objectives of a measured launch, means over its repeats, in the study's order; None where one was not told."""
-    return values_of(spec.axes, launch.phases)
+    """Both objectives of a measured launch on the search's prompts, means over its repeats, in the study's order.
+
+    None where one was not told.
+    """
+    return values_of(spec.axes, searched_phases(launch))
 
 
 def failed_values(launches: Sequence[LaunchRecord], spec: StudySpec) -> tuple[float, float] | None:
@@ -248,11 +252,11 @@ class Trials:
         }
         if launch.outcome in (Outcome.MEASURED, Outcome.GATED):
             # Not of a failure: what was fast only because its answers were garbage teaches nothing.
-            values[EVIDENCE] = evidence_of(launch.phases, self._spec.axes).dumped()
+            values[EVIDENCE] = evidence_of(searched_phases(launch), self._spec.axes).dumped()
         for axis in self._spec.axes:
             if axis.metric.beside and (repeats := launch.repeats(axis.concurrency)):
                 values[f"c{axis.concurrency}_output_tps"] = mean_rate(repeats)
-            elif launch.outcome is Outcome.GATED and (value := axis.mean(launch.phases)) is not None:
+            elif launch.outcome is Outcome.GATED and (value := axis.mean(searched_phases(launch))) is not None:
                 values[axis.name] = value
         for load in self._spec.objective_loads:
             accepts = [r.accept_length for r in launch.repeats(load) if r.accept_length is not None]

@@ -143,3 +143,32 @@ def test_world_replays_every_row_it_holds(meta):
         assert str(result.output_tps) in (line["output_tps"], line["output_tps"] + ".0")
         assert Note.SYNTHETIC in result.notes
     assert set(recording.failures()) == failed
+
+
+def test_each_launch_draws_the_next_recorded_start_with_all_its_repeats(tmp_path):
+    """Starts differ by more than repeats do, and a mixture of two would hide it."""
+    (tmp_path / "meta.json").write_text('{"name": "starts"}')
+    header = (
+        "config_id,spec_version,topk,num_steps,num_draft_tokens,allreduce_fusion,launch,outcome,reason,notes,concurrency,"
+        "repeat,requests,output_tps,tpot_ms,ttft_ms,accept_length,accept_histogram,boot_s,duration_s"
+    )
+    rows = [
+        f"off,off,,,,off,{launch},MEASURED,,,100,{repeat},16,{rate},,,,,{60 + launch},10"
+        for launch, rates in ((1, (100, 101)), (4, (200, 201)))
+        for repeat, rate in enumerate(rates, 1)
+    ]
+    (tmp_path / "measurements.csv").write_text("\n".join((header, *rows)) + "\n")
+    engine = ReplayEngine(read_recording(tmp_path))
+
+    def launched(number):
+        with engine.launch(
+            SpecConfig.from_id("off"), slot=Slot(0), paths=LaunchPaths(tmp_path / "x" / number)
+        ) as session:
+            phase = Phase(100, requests=16, output_tokens=16)
+            return session.boot_s, [session.measure(phase, repeat).output_tps for repeat in (1, 2)]
+
+    assert [launched(f"000{number}-off") for number in (1, 2, 3)] == [
+        (61.0, [100.0, 101.0]),
+        (64.0, [200.0, 201.0]),
+        (61.0, [100.0, 101.0]),
+    ]

@@ -1,12 +1,15 @@
 """Recordings that a study file names under `earlier`: what is kept of them, and what it changes."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from search.config import SpecConfig
 from search.errors import UsageError
+from search.model.observations import Observation
 from search.samplers.frontier import FrontierSampler
+from search.samplers.matching import EarlierTable, matched
 from search.samplers.warm_start import earlier_evidence
 from search.space import Space
 from search.spec.file import parse_study
@@ -147,3 +150,54 @@ def test_shipped_recordings_can_be_named(study_text):
     told = earlier_evidence(spec, Space.recorded(map(SpecConfig.from_id, names)))
     assert {item.config.config_id for item in told.observations} == set(names)
     assert {item.weight for item in told.observations} == {0.3}
+
+
+def own(config_id, load, ms):
+    return Observation(SpecConfig.from_id(config_id), load, ms)
+
+
+class TestScale:
+    """A table of another host: its baseline is this study's baseline, and its configs must compare as here."""
+
+    TABLE = EarlierTable(
+        "there",
+        tuple(
+            replace(own(name, load, ms * load), weight=0.3)
+            for name, ms in (("off", 10.0), ("v2-k1-s2-d3", 8.0), ("v2-k1-s3-d4", 9.0))
+            for load in (1, 100)
+        ),
+    )
+
+    def test_nothing_is_told_before_a_config_is_shared(self):
+        assert matched(self.TABLE, []).observations == ()
+        assert matched(self.TABLE, [own("v1-k2-s2-d7", 1, 5.0)]).observations == ()
+
+    def test_its_baseline_becomes_the_study_s(self):
+        told = matched(self.TABLE, [own("off", 1, 20.0)])
+        assert {item.config.config_id: item.ms_per_token for item in told.observations} == pytest.approx(
+            {"off": 20.0, "v2-k1-s2-d3": 16.0, "v2-k1-s3-d4": 18.0}
+        )
+        assert {item.load for item in told.observations} == {1} and not told.refused
+
+    def test_table_that_compares_otherwise_is_dropped_with_words_and_a_like_one_is_kept(self):
+        alike = [own("off", 1, 20.0), own("v2-k1-s2-d3", 1, 16.5), own("v2-k1-s3-d4", 1, 17.5)]
+        other = [own("off", 1, 20.0), own("v2-k1-s2-d3", 1, 24.0), own("v2-k1-s3-d4", 1, 30.0)]
+        assert not matched(self.TABLE, alike).refused
+        refused = matched(self.TABLE, other)
+        assert "recording there is dropped: 2 of its numbers" in refused.refused and refused.observations == ()
+
+    def test_without_its_baseline_one_config_sets_the_scale_and_tests_nothing(self):
+        bare = replace(self.TABLE, observations=tuple(i for i in self.TABLE.observations if i.config.speculates))
+        told = matched(bare, [own("off", 1, 20.0), own("v2-k1-s2-d3", 1, 32.0)])
+        assert sorted(item.ms_per_token for item in told.observations) == pytest.approx([32.0, 36.0])
+
+
+def test_table_on_another_scale_does_not_end_a_study_after_its_baseline(lab, text, recording):
+    rows = [
+        row.replace(",95,10.0,", ",9.5,100.0,").replace(",95,12.0,", ",9.5,100.0,") for row in ROWS if ",30," not in row
+    ]
+    rows = [row for row in rows if not row.startswith("off,")]
+    (recording / "measurements.csv").write_text("\n".join((HEADER, *rows)) + "\n")
+    frontier = text.replace("sampler: random", "sampler: frontier")
+    heard = lab.run(ScriptedEngine(speed), text=frontier, launches=5)
+    assert heard.error is None and len(heard.launches) == 5
