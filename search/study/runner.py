@@ -70,9 +70,14 @@ def run_study(
         hours=spec.budget.hours if overrides.hours is None else overrides.hours,
         retries=spec.budget.retries,
     )
+
+    def pause(seconds: float) -> None:
+        interrupts.sleep(seconds)
+        interrupts.check()
+
     with quiet_optuna(), heartbeat(store):
         trials = Trials(study, sampler, spec, kind, claim=partial(store.claim, context.name))
-        launches = settle(trials, name=context.name, store=store)
+        launches = settle(trials, name=context.name, store=store, wait=pause, told=watch.notice)
         progress = Progress(context, store=store, budget=budget, launches=launches)
         loop = Loop(
             context,
