@@ -12,11 +12,12 @@ from search.app.assemble import Assembly, assemble
 from search.app.options import RunOptions
 from search.app.report_content import ContentBuilder
 from search.app.run import patient_store, study_context
+from search.app.stored import spec_of
 from search.config import SpecConfig
 from search.deployment import Deployment
 from search.dialects import Dialect
 from search.errors import BreakerOpen, Interrupted, SearchError, UnsupportedKnob, UsageError
-from search.masking import mask_text
+from search.masking import mask_text, mask_words
 from search.report.files import write_report
 from search.space import parse_assignments
 from search.spec.fingerprint import differences
@@ -81,7 +82,7 @@ def try_config(
     for line in parts.remarks:
         remarked(line)
     config = _asked(parts, text, raw)
-    why = "tried by hand" if raw is None else f"raw: {mask_text(' '.join(raw))}"
+    why = "tried by hand" if raw is None else f"raw: {mask_text(' '.join(mask_words(raw)))}"
     storage_url(options.storage)
     with interrupts.held(), parts.open_executor() as executor, patient_store(options.storage, interrupts) as store:
         study = _opened(store, parts)
@@ -97,7 +98,7 @@ def try_config(
         )
         launches = store.launches(parts.name)
         judgement = judge(parts.spec, launches)
-        write_report(parts.folder, ContentBuilder(parts.spec, study).content(launches, judgement))
+        write_report(parts.folder, ContentBuilder(spec_of(study), study).content(launches, judgement))
     return Tried(launched.record, judgement, parts.folder, _error_of(launched))
 
 

@@ -21,9 +21,10 @@ def dashboard(
     """Show the studies of a storage in a browser, until Ctrl-C."""
     from search.app.stored import require_database
     from search.storage.optuna_side import optuna_storage
+    from search.storage.urls import shown, storage_url
 
     require_database(storage)
     import optuna_dashboard
 
-    say(f"http://{host}:{port}/ shows {storage}; Ctrl-C ends it", err=True)
+    say(f"http://{host}:{port}/ shows {shown(storage_url(storage))}; Ctrl-C ends it", err=True)
     optuna_dashboard.run_server(optuna_storage(storage), host=host, port=port)

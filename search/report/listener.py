@@ -8,6 +8,7 @@ from pathlib import Path
 
 from search.analysis.findings import Judgement
 from search.contracts import Clock
+from search.masking import Masker
 from search.report.content import ReportContent
 from search.report.files import write_page, write_tables
 from search.report.lines import launched_line, launching_line, start_lines
@@ -63,11 +64,18 @@ class ReportListener:
 
 
 class RunLog:
-    """Appends every line of a run to `run.log`, with the time of the study's own clock."""
+    """Appends every line of a run to `run.log`, with the time of the study's own clock.
 
-    def __init__(self, path: Path, clock: Clock) -> None:
+    Args:
+        path: Of the log.
+        clock: The study's.
+        masker: Knows the study's secrets; without it they are known by their look alone.
+    """
+
+    def __init__(self, path: Path, clock: Clock, masker: Masker | None = None) -> None:
         self._path = path
         self._clock = clock
+        self._masker = masker or Masker()
         self._of: int | None = None
 
     def started(self, start: RunStart) -> None:
@@ -97,6 +105,6 @@ class RunLog:
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with self._path.open("a", encoding="utf-8") as stream:
-                stream.write(f"{self._clock.now():%Y-%m-%dT%H:%M:%SZ} {one_line(line)}\n")
+                stream.write(f"{self._clock.now():%Y-%m-%dT%H:%M:%SZ} {self._masker.own_text(one_line(line))}\n")
         except OSError as error:
             _log.warning("%s could not be written: %s", self._path, error)

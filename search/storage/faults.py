@@ -9,6 +9,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import DatabaseError, InterfaceError
 
 from search.errors import StorageFault
+from search.masking import Masker
 from search.storage.urls import CONNECT_TIMEOUT_S, LOCK_TIMEOUT_S, PATIENCE_S, STATEMENT_TIMEOUT_S, shown
 
 _WAYS_OUT = (
@@ -53,6 +54,7 @@ def told_as_storage_fault(url: URL) -> Iterator[None]:
 
 def storage_fault(url: URL, error: DatabaseError | InterfaceError) -> StorageFault:
     """The words for one driver error."""
-    said = " ".join(str(error.orig or error).split())
+    password = str(url.password) if url.password else ""
+    said = Masker((password,)).text(" ".join(str(error.orig or error).split()))
     way = next((way for sign, way in _WAYS_OUT if sign in said.lower()), "check it, then run the same command again")
     return StorageFault(f"The database {shown(url)} cannot be used: {said}. What to do: {way}.")

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from search.cluster import Executor
 from search.config import SpecConfig
 from search.contracts import Clock, LaunchPaths, Session, Slot
 from search.errors import Interrupted, LaunchFailed, NotRecorded, SearchError
 from search.outcomes import Evidence, Note, Reason
+from search.spec.stored import masker_of
 from search.storage.records import Expected, LaunchRecord, Stage
 from search.storage.store import Store
 from search.study.context import StudyContext
@@ -69,6 +71,7 @@ class Launcher:
         self._interrupts = interrupts or Interrupts()
         self._writes = threading.Lock()
         self._loads: dict[str, threading.Lock] = {}
+        self._masker = masker_of(context.spec.engine, inherited=os.environ)
         self._stopped = threading.Event()
         self._measurer = Measurer(
             context,
@@ -166,6 +169,9 @@ class Launcher:
             duration_s=clock.monotonic() - started,
             first=self._context.spec.axes[0].concurrency,
         )
+        if record.evidence is not None:
+            line = self._masker.text(record.evidence.root_line)
+            record = replace(record, evidence=replace(record.evidence, root_line=line))
         with self._writes:
             self._store.finish_launch(self._context.name, record)
         return Launched(record, course.leftovers, course.interrupted or self._interrupts.pressed)
