@@ -7,11 +7,14 @@ replaced wherever they stand (`Masker`), and what looks like a secret by its nam
 
 from __future__ import annotations
 
+import html
+import json
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any
+from urllib.parse import quote
 
 MASK = "***"
 
@@ -54,6 +57,7 @@ _ESCAPES = re.compile(
     r"|\x1b[ -/]*[0-~]?|\x9b[0-?]*[ -/]*[@-~]",
     re.DOTALL,
 )
+_PASSWORD_IN_URL = re.compile(r"://[^\s/@:]*:([^\s/@]+)@")
 _DIRECTORIES = frozenset({"PWD", "OLDPWD"})
 """Of the shell: where a process runs, and no password."""
 _SHORTEST = 4
@@ -129,7 +133,8 @@ class Masker:
     """
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
-        self.secrets = tuple(sorted({one for one in secrets if len(one) >= _SHORTEST}, key=len, reverse=True))
+        known = {form for one in secrets if len(one) >= _SHORTEST for form in _forms(one)}
+        self.secrets = tuple(sorted(known, key=len, reverse=True))
 
     @classmethod
     def of(
@@ -147,6 +152,7 @@ class Masker:
             value for name, value in (inherited or {}).items() if is_secret_name(name) and name not in _DIRECTORIES
         ]
         values += _values(words)
+        values += [match[1] for value in tuple(values) for match in _PASSWORD_IN_URL.finditer(value)]
         return cls(value for value in values if not _NO_SECRET.fullmatch(value))
 
     def text(self, text: str) -> str:
@@ -177,6 +183,19 @@ class Masker:
                 return MASK if value and is_secret_name(name) else self.text(value)
             case _:
                 return value
+
+
+def _forms(secret: str) -> tuple[str, ...]:
+    """A secret as it may be written: plain, or escaped by Python, JSON, a shell, a URL or HTML."""
+    quoted = (
+        secret,
+        repr(secret)[1:-1],
+        json.dumps(secret)[1:-1],
+        shlex.quote(secret),
+        quote(secret),
+        quote(secret, ""),
+    )
+    return (*quoted, html.escape(secret))
 
 
 def mask_tree(value: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import tempfile
 from pathlib import Path
@@ -28,9 +29,26 @@ def write_tables(folder: Path, content: ReportContent) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     write_file(folder / "front.csv", front_frame(content).to_csv(index=False))
     write_file(folder / "trials.csv", trials_frame(content).to_csv(index=False))
-    write_file(folder / "front.json", json.dumps(payload(content), indent=1, allow_nan=False) + "\n")
+    write_file(folder / "front.json", json_text(payload(content)) + "\n")
     write_file(folder / "summary.md", summary(content))
     _write_scripts(folder, launch_scripts(content))
+
+
+def json_text(value: object) -> str:
+    """JSON for machines: what is no finite number is null, for JSON knows no other unknown."""
+    return json.dumps(_finite(value), indent=1, allow_nan=False)
+
+
+def _finite(value: object) -> object:
+    match value:
+        case float() if not math.isfinite(value):
+            return None
+        case dict():
+            return {name: _finite(inner) for name, inner in value.items()}
+        case list() | tuple():
+            return [_finite(inner) for inner in value]
+        case _:
+            return value
 
 
 def write_page(folder: Path, content: ReportContent) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from search.analysis.findings import Judgement
 from search.contracts import Clock
+from search.errors import StorageFault
 from search.masking import Masker
 from search.report.content import ReportContent
 from search.report.files import write_page, write_tables
@@ -53,14 +54,18 @@ class ReportListener:
         self._write(judgement, page=True)
 
     def _write(self, judgement: Judgement, *, page: bool) -> None:
-        """Write what is due; a full disk must not end a study whose measurements are in the database."""
-        content = self._content(judgement)
+        """Write what is due; no fault of a report may end a study whose measurements are in the database."""
         try:
+            content = self._content(judgement)
             write_tables(self._folder, content)
             if page:
                 write_page(self._folder, content)
         except OSError as error:
             _log.warning("the report could not be written, and `search report` will rebuild it: %s", error)
+        except StorageFault:
+            raise
+        except Exception:  # noqa: BLE001
+            _log.exception("the report could not be made; the study goes on, and its measurements are in the database")
 
 
 class RunLog:
