@@ -23,6 +23,7 @@ from search.storage.store import Store
 from search.storage.urls import storage_url
 from search.study.context import Overrides, StudyContext, Watch
 from search.study.events import Ending, Launching, Listener, RunStart
+from search.study.outputs import prepare
 from search.study.resume import accept_changes
 from search.study.runner import run_study
 from search.study.signals import Interrupts
@@ -72,6 +73,7 @@ def run(options: RunOptions, display: Display, interrupts: Interrupts) -> None:
     for line in parts.remarks:
         display.remarked(line)
     storage_url(options.storage)
+    prepare(parts.folder)
     # The GPUs first: a cluster without them must not leave a database behind.
     with interrupts.held(), parts.open_executor() as executor, patient_store(options.storage, interrupts) as store:
         end = _End(store, parts)

@@ -26,6 +26,7 @@ from search.storage.records import LaunchRecord, StudyRecord
 from search.storage.store import Store
 from search.storage.urls import storage_url
 from search.study.launch import Launched, Launcher
+from search.study.outputs import prepare
 from search.study.signals import Interrupts
 from search.study.workers import crew_for, run_alone
 
@@ -84,6 +85,7 @@ def try_config(
     config = _asked(parts, text, raw)
     why = "tried by hand" if raw is None else f"raw: {mask_text(' '.join(mask_words(raw)))}"
     storage_url(options.storage)
+    prepare(parts.folder)
     with interrupts.held(), parts.open_executor() as executor, patient_store(options.storage, interrupts) as store:
         study = _opened(store, parts)
         launching(config)

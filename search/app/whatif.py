@@ -74,7 +74,7 @@ def _stored(spec: StudySpec, storage: str) -> Basis | None:
             require_database(storage)
         return None
     name = study_name(spec.study, "measured")
-    with Store(storage) as store:
+    with Store(storage, read_only=True) as store:
         found = store.study(name)
         launches = store.launches(name) if found is not None else ()
     if found is None or not launches:

@@ -31,7 +31,7 @@ def record(
     from search.storage.store import Store
 
     require_database(storage)
-    with Store(storage) as store:
+    with Store(storage, read_only=True) as store:
         found = stored_study(store, study)
         launches = store.launches(found.name)
     recording = recording_of(found, spec_of(found), launches, name=to.resolve().name)

@@ -27,7 +27,7 @@ def report(
     from search.storage.store import Store
 
     require_database(storage)
-    with Store(storage) as store:
+    with Store(storage, read_only=True) as store:
         record = stored_study(store, study)
         launches = store.launches(record.name)
     spec = spec_of(record)

@@ -15,6 +15,7 @@ from search.contracts import Phase
 from search.deployment import ArgValue, Deployment, Hardware, Patch
 from search.dialects import Dialect
 from search.metrics import DEFAULTS, METRICS, Objective, Objectives, loads_of
+from search.server.command import OWNED_ARGUMENTS
 from search.space import Space, SpaceChoices, enumerate_space
 from search.spec.types import (
     Concurrency,
@@ -101,6 +102,8 @@ class EngineSpec(_Part):
     @classmethod
     def _plain_values(cls, args: dict[str, Any]) -> dict[str, Any]:
         for name, value in args.items():
+            if (why := OWNED_ARGUMENTS.get(name)) is not None:
+                raise ValueError(f"`{name}` is set by this program and cannot be given here: {why}; leave it out")
             words = value if isinstance(value, list) else [value]
             if not words or not all(isinstance(word, str | int | float | bool) for word in words):
                 raise ValueError(f"`{name}` takes a word, a number, true, or a list of them, but got {value!r}")
@@ -117,6 +120,14 @@ class SpaceSpec(_Part):
     allreduce_fusion: tuple[Fusion, ...] = Field(("off",), strict=False, min_length=1)
     knobs: dict[str, KnobValues] = Field({}, strict=False)
     flags: dict[FlagName, FlagValues] = Field({}, strict=False)
+
+    @field_validator("flags")
+    @classmethod
+    def _free_flags(cls, flags: dict[str, Any]) -> dict[str, Any]:
+        for name in flags:
+            if (why := OWNED_ARGUMENTS.get(name)) is not None:
+                raise ValueError(f"`{name}` is set by this program and cannot be opened: {why}; leave it out")
+        return flags
 
     @field_validator("knobs")
     @classmethod
