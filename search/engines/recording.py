@@ -109,6 +109,10 @@ class Recording:
         return launches.count(launches[0]) if launches else 0
 
 
+MAX_BYTES = 2**28
+"""Of one file; a study of ten thousand launches has some 20 MiB."""
+
+
 def read_recording(path: Path) -> Recording:
     """Read `path/meta.json` and `path/measurements.csv`.
 
@@ -225,6 +229,9 @@ def _read_meta(source: Path) -> Mapping[str, Any]:
 
 def _text(source: Path) -> str:
     try:
+        # A device never ends, and a pipe that nobody writes to never begins.
+        if source.exists() and (not source.is_file() or source.stat().st_size > MAX_BYTES):
+            raise UsageError(f"{source}: a part of a recording is a regular file of at most {MAX_BYTES >> 20} MiB.")
         # Universal newlines are left to the CSV reader, and a byte order mark to nobody.
         return source.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
