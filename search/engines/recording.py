@@ -211,8 +211,14 @@ def _read_meta(source: Path) -> Mapping[str, Any]:
         meta = json.loads(_text(source))
     except json.JSONDecodeError as error:
         raise UsageError(f"{source}:{error.lineno}: not JSON: {error.msg}.") from error
+    except (RecursionError, ValueError) as error:
+        raise UsageError(f"{source}: cannot be read as JSON: {error}.") from error
     if not isinstance(meta, dict) or not isinstance(meta.get("name"), str) or not meta["name"]:
         raise UsageError(f"{source}:1: `meta.json` is an object with a `name`, but got {str(meta)[:80]!r}.")
+    if not meta["name"].isprintable() or len(meta["name"]) > 200:
+        raise UsageError(
+            f"{source}:1: `name` is at most 200 characters that can be printed, but got {meta['name'][:80]!r}."
+        )
     for flag in ("synthetic", "hand_made"):
         if not isinstance(meta.get(flag, False), bool):
             raise UsageError(f"{source}: `{flag}` is true or false, but got {meta[flag]!r}.")

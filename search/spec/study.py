@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -29,12 +30,19 @@ from search.spec.types import (
     Name,
     Positive,
     Seed,
+    Small,
     VariableName,
     Word,
 )
 
 if TYPE_CHECKING:
     from search.load.target import Limits
+
+MOST_POINTS = 100_000
+"""Of a space: some four seconds to list."""
+
+MOST_KNOWN = 200
+"""Configs that a study file may name as known; a budget of launches holds fewer."""
 
 _WARMUP_ROUNDS = 2
 """Until two rounds agree."""
@@ -114,12 +122,26 @@ class SpaceSpec(_Part):
     """The choices of each knob; what no release could run is left out by itself."""
 
     spec_version: tuple[Literal["v1", "v2"], ...] = Field(strict=False, min_length=1)
-    topk: tuple[Count, ...] = Field(strict=False, min_length=1)
-    num_steps: tuple[Count, ...] = Field(strict=False, min_length=1)
-    num_draft_tokens: tuple[Annotated[int, Field(ge=2)] | Literal["tree"], ...] = Field(strict=False, min_length=1)
+    topk: tuple[Small, ...] = Field(strict=False, min_length=1)
+    num_steps: tuple[Small, ...] = Field(strict=False, min_length=1)
+    num_draft_tokens: tuple[Annotated[int, Field(ge=2, le=4096)] | Literal["tree"], ...] = Field(
+        strict=False, min_length=1
+    )
     allreduce_fusion: tuple[Fusion, ...] = Field(("off",), strict=False, min_length=1)
     knobs: dict[str, KnobValues] = Field({}, strict=False)
     flags: dict[FlagName, FlagValues] = Field({}, strict=False)
+
+    @model_validator(mode="after")
+    def _can_be_listed(self) -> SpaceSpec:
+        opened = [*self.knobs.values(), *self.flags.values()]
+        core = (self.spec_version, self.topk, self.num_steps, self.num_draft_tokens, self.allreduce_fusion)
+        points = math.prod(len(choices) for choices in (*core, *opened))
+        if points > MOST_POINTS:
+            raise ValueError(
+                f"`space` must have at most {MOST_POINTS:,} points before its rules drop any, because each is looked at, but "
+                f"it has {points:,}; leave out values, or open fewer knobs and flags"
+            )
+        return self
 
     @field_validator("flags")
     @classmethod
@@ -325,7 +347,7 @@ class StudySpec(_Part):
     space: SpaceSpec
     objectives: ObjectivesSpec = DefaultObjectivesSpec()
     watch: tuple[Concurrency, ...] = Field((), strict=False)
-    known: tuple[ConfigId, ...] = Field((), strict=False)
+    known: tuple[ConfigId, ...] = Field((), strict=False, max_length=MOST_KNOWN)
     questions: dict[Name, QuestionSpec] = {}
     measure: MeasureSpec = MeasureSpec()
     budget: BudgetSpec = BudgetSpec()

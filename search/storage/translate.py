@@ -63,7 +63,12 @@ def launch_record(
         return LAUNCH.value(
             cells,
             started_at=cells["started_at"],
-            phases=tuple(result for phase in phases if (result := _finite_or_none(PHASE, phase)) is not None),
+            # A rate of nothing is no measurement, whoever stored it.
+            phases=tuple(
+                result
+                for phase in phases
+                if (result := _finite_or_none(PHASE, phase)) is not None and result.output_tps > 0
+            ),
             expected=_finite_or_none(EXPECTED, expected) if expected else None,
         )
 
