@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from search.config import SpecConfig
-from search.contracts import Clock, EffectiveSettings, LaunchPaths, RealClock, Slot
+from search.contracts import NOT_VERIFIED, Clock, EffectiveSettings, LaunchPaths, RealClock, Slot
 from search.deployment import Deployment
 from search.dialects import Dialect
-from search.engines._sglang_session import DEATH_GRACE_S, NOT_VERIFIED, RunPhase, SglangSession, excused
+from search.engines._sglang_session import DEATH_GRACE_S, RunPhase, SglangSession, excused
 from search.engines._verified import untold
 from search.errors import LaunchFailed
 from search.load.target import Limits, Prompt

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from search.contracts import EffectiveSettings, LaunchPaths, Phase, PhaseResult, SelfClosing, StopReport
+from search.contracts import NOT_VERIFIED, EffectiveSettings, LaunchPaths, Phase, PhaseResult, SelfClosing, StopReport
 from search.dialects import Dialect
 from search.engines._decode_log import DecodeLog, log_size, read_decode_log
 from search.errors import Interrupted, LoadFailed, UsageError
@@ -31,9 +31,6 @@ _log = logging.getLogger(__name__)
 
 _ABORT_POLL_S = 0.2
 _OUT_OF_MEMORY = frozenset({Reason.OOM_WEIGHTS, Reason.OOM_KV, Reason.OOM_GRAPH, Reason.OOM_RUNTIME})
-NOT_VERIFIED = "not_verified"
-"""Detail of the effective settings that names what the server did not tell of its config."""
-
 DEATH_GRACE_S = 2.0
 """How long a broken stream may precede the exit of the process that broke it."""
 

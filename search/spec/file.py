@@ -18,6 +18,8 @@ from search.spec.errors import Mistake, Place, found, mistakes
 from search.spec.study import StudySpec
 
 MAX_BYTES = 1_000_000
+MOST_MISTAKES = 30
+"""Told at once."""
 
 
 def packaged_spaces() -> Path:
@@ -94,9 +96,10 @@ def parse_study(text: str, *, name: str) -> StudySpec:
         masker = _masker_of(data)
         wrong = [(place, masker.own_text(what)) for place, what in wrong]
         unique = dict.fromkeys((_line(root, place), ".".join(map(str, place)), what) for place, what in wrong)
-        raise UsageError(
-            "\n".join(f"{name}:{line}: {f'`{key}`: ' if key else ''}{what}" for line, key, what in sorted(unique))
-        )
+        lines = [f"{name}:{line}: {f'`{key}`: ' if key else ''}{what}" for line, key, what in sorted(unique)]
+        if len(lines) > MOST_MISTAKES:
+            lines[MOST_MISTAKES:] = [f"{name}: and {len(lines) - MOST_MISTAKES} more mistakes; correct these first"]
+        raise UsageError("\n".join(lines))
     return spec
 
 

@@ -16,6 +16,7 @@ from search.metrics import mean_rate, values_of
 from search.outcomes import Note, Outcome, Reason
 from search.samplers.evidence import EVIDENCE, evidence_of
 from search.samplers.finite import MAY_ASK_AGAIN, FiniteSpaceSampler
+from search.server.alike import same_cause
 from search.spec.study import StudySpec
 from search.storage.owner import OWNER, this_process
 from search.storage.records import LaunchRecord, StudyKind
@@ -60,8 +61,8 @@ def _fails_alike(trial: int, launches: Sequence[LaunchRecord]) -> bool:
     A host can be mended between two runs, so its faults do not count.
     """
     lost = [launch for launch in launches if launch.trial == trial and launch.reason is Reason.UNKNOWN]
-    lines = [launch.evidence.root_line for launch in lost[-2:] if launch.evidence]
-    return len(lines) == 2 and lines[0] == lines[1]
+    seen = [launch.evidence for launch in lost[-2:] if launch.evidence]
+    return len(seen) == 2 and same_cause(*seen)
 
 
 class Trials:
