@@ -22,7 +22,7 @@ from search.load.target import Limits, Prompt
 from search.masking import Masker
 from search.outcomes import Evidence, Reason
 from search.server.classify import classify, classify_stall
-from search.server.command import ServerCommand, server_command
+from search.server.command import LAUNCH_TAG, ServerCommand, server_command
 from search.server.gpu_watch import GpuWatch
 from search.server.http import ask_first_token, read_server_info
 from search.server.lease import GpuLease, LeaseTerms, lease_gpus, wait_for_free_memory
@@ -288,10 +288,8 @@ def _stopped(server: Supervisor, reason: Reason, evidence: Evidence, masker: Mas
 
 
 def _masker_of(command: ServerCommand) -> Masker:
-    """Knows every secret that a launch is given; the marks of our own processes are none."""
-    own = {
-        name: value for name, value in command.env.items() if value is not None and not name.startswith("SPEC_SEARCH_")
-    }
+    """Knows every secret that a launch is given; its tag is none."""
+    own = {name: value for name, value in command.env.items() if value is not None and name != LAUNCH_TAG}
     return Masker.of(env=own, words=command.argv, inherited=os.environ)
 
 
