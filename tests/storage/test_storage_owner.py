@@ -1,6 +1,7 @@
 """Who lives: its process tells where it can be looked at, elsewhere its heartbeat; no clock of ours is compared with its own."""
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -195,3 +196,28 @@ def test_heartbeat_outlives_a_database_that_fails_for_a_while(store, caplog):
             connection.exec_driver_sql("alter table away rename to search_drivers")
         while store.beats()[this_process()] == first:
             pass
+
+
+def can_unshare():
+    return (
+        shutil.which("unshare")
+        and not subprocess.run(
+            ["unshare", "--pid", "--fork", "--mount-proc", "true"], capture_output=True, check=False
+        ).returncode
+    )
+
+
+@pytest.mark.skipif(not can_unshare(), reason="a PID namespace of one's own needs the right to make it")
+def test_real_driver_in_a_namespace_of_its_own_is_left_to_its_heartbeat(shared):
+    """As in a container of this host: its pid is 1 there, and here it is another process's."""
+    code = "from search.storage.owner import this_process; print(this_process(), flush=True); input()"
+    words = ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-c", code]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as driver:
+        owner = driver.stdout.readline().strip()
+        mark = Mark.read(owner)
+        assert mark.pid == 1 and mark.boot == here().me.boot and mark.namespace != here().me.namespace
+        shared.beat(owner, NOW)
+        assert owners_alive(shared, now=NOW + timedelta(seconds=10))(owner)
+        late = owners_alive(shared, now=NOW + timedelta(hours=1), wait=lambda s: shared.beat(owner, NOW + timedelta(s)))
+        assert late(owner)
+        driver.communicate("\n")
