@@ -42,6 +42,9 @@ _FLAG_KNOB = re.compile(r"[a-z][a-z0-9_]*")
 _KNOB_VALUE = re.compile(r"[^+=\s/]+")
 
 _LONG_NAME = {short: name for name, short in OPTIONAL_KNOBS.items()}
+_LONGEST_ID = 255
+"""Letters, as databases hold them."""
+
 _ID = re.compile(r"(?:(?P<off>off)|(?P<v>v[12])-k(?P<k>\d+)-s(?P<s>\d+)-d(?P<d>\d+))(?P<rest>(?:\+[^+=\s]+=[^+=\s]+)*)")
 
 
@@ -185,10 +188,11 @@ class SpecConfig:
         Raises:
             InvalidConfig: The text is not a config id, or names an impossible tree.
         """
-        match = _ID.fullmatch(config_id)
+        match = _ID.fullmatch(config_id) if len(config_id) <= _LONGEST_ID else None
         if match is None:
             raise InvalidConfig(
-                f"A config id reads like `off`, `v2-k1-s2-d3` or `v1-k4-s3-d16+arf=auto`, but got {config_id!r}."
+                "A config id reads like `off`, `v2-k1-s2-d3` or `v1-k4-s3-d16+arf=auto`, but got "
+                f"{config_id[:_LONGEST_ID]!r}."
             )
         knobs: dict[str, KnobValue] = {}
         for part in match["rest"].split("+")[1:]:
@@ -219,7 +223,7 @@ def _whole(name: str, value: KnobValue | float) -> int:
     """A tree knob as a whole number; tables and storages may hand over `3.0` or `"3"`."""
     try:
         number = float(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         number = math.nan
     if isinstance(value, bool) or not number.is_integer():
         raise InvalidConfig(f"`{name}` is a whole number, but got {value!r}.")

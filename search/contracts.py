@@ -283,6 +283,10 @@ class PhaseResult:
         return hash((self.concurrency, self.repeat, self.output_tps, self.tpot_ms, self.duration_s))
 
 
+NOT_VERIFIED = "not_verified"
+"""Detail of the effective settings that names what the server did not tell of its config."""
+
+
 @dataclass(frozen=True, slots=True)
 class EffectiveSettings:
     """What really runs, read back from the server.

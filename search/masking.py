@@ -7,11 +7,14 @@ replaced wherever they stand (`Masker`), and what looks like a secret by its nam
 
 from __future__ import annotations
 
+import html
+import json
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any
+from urllib.parse import quote
 
 MASK = "***"
 
@@ -37,7 +40,7 @@ _SECRET_VALUES = re.compile(
     r"|xox[abprs]-[A-Za-z0-9-]{10,}|eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+)"
     r"|(?<=\bBearer )\S+|(?<=\bBasic )[A-Za-z0-9+/=]{8,}"
 )
-_URL = re.compile(r"(?P<scheme>\b[A-Za-z][A-Za-z0-9+.-]*://)(?P<rest>[^\s\"'<>]+)")
+_URL = re.compile(r"(?P<scheme>\b[A-Za-z][A-Za-z0-9+.-]{0,30}://)(?P<rest>[^\s\"'<>]+)")
 _OPAQUE = re.compile(r"(?=[A-Za-z0-9_-]*\d)(?=[A-Za-z0-9_-]*[A-Za-z])[A-Za-z0-9_-]{16,}")
 """A path segment that no person chose: webhooks carry their secret there."""
 _VALUE = r"(?P<value>\"[^\"\n]*\"|'[^'\n]*'|[^\s\"',;)}\]]+)"
@@ -54,6 +57,9 @@ _ESCAPES = re.compile(
     r"|\x1b[ -/]*[0-~]?|\x9b[0-?]*[ -/]*[@-~]",
     re.DOTALL,
 )
+_PASSWORD_IN_URL = re.compile(r"://[^\s/@:]*:([^\s/@]+)@")
+_DIRECTORIES = frozenset({"PWD", "OLDPWD"})
+"""Of the shell: where a process runs, and no password."""
 _SHORTEST = 4
 """Characters of a known secret that is replaced wherever it stands; a shorter one would mask words by chance."""
 
@@ -127,7 +133,8 @@ class Masker:
     """
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
-        self.secrets = tuple(sorted({one for one in secrets if len(one) >= _SHORTEST}, key=len, reverse=True))
+        known = {form for one in secrets if len(one) >= _SHORTEST for form in _forms(one)}
+        self.secrets = tuple(sorted(known, key=len, reverse=True))
 
     @classmethod
     def of(
@@ -141,15 +148,29 @@ class Masker:
             inherited: The process's own environment, where only secret names count.
         """
         values = [value for name, value in env.items() if not is_harmless(name, value)]
-        values += [value for name, value in (inherited or {}).items() if is_secret_name(name)]
+        values += [
+            value for name, value in (inherited or {}).items() if is_secret_name(name) and name not in _DIRECTORIES
+        ]
         values += _values(words)
-        return cls(values)
+        values += [match[1] for value in tuple(values) for match in _PASSWORD_IN_URL.finditer(value)]
+        return cls(value for value in values if not _NO_SECRET.fullmatch(value))
 
     def text(self, text: str) -> str:
         """Free text with every secret masked."""
         for secret in self.secrets:
             text = text.replace(secret, MASK)
         return mask_text(text)
+
+    def own_text(self, text: str) -> str:
+        """Text of our own making for a terminal: known secrets masked, and what is one by its shape alone.
+
+        Not by its place, as in `text`: our own sentences say `keys: …` of no secret. Escape sequences and control
+        characters, which foreign names may bring along, go; line breaks and tabs stay.
+        """
+        for secret in self.secrets:
+            text = text.replace(secret, MASK)
+        text = _URL.sub(_url, _SECRET_VALUES.sub(MASK, without_escapes(text)))
+        return "".join(char for char in text if char.isprintable() or char in "\n\t")
 
     def tree(self, value: Any, name: str = "") -> Any:
         """A JSON value masked at any depth, keys by their names; numbers, booleans and null are left alone."""
@@ -162,6 +183,19 @@ class Masker:
                 return MASK if value and is_secret_name(name) else self.text(value)
             case _:
                 return value
+
+
+def _forms(secret: str) -> tuple[str, ...]:
+    """A secret as it may be written: plain, or escaped by Python, JSON, a shell, a URL or HTML."""
+    quoted = (
+        secret,
+        repr(secret)[1:-1],
+        json.dumps(secret)[1:-1],
+        shlex.quote(secret),
+        quote(secret),
+        quote(secret, ""),
+    )
+    return (*quoted, html.escape(secret))
 
 
 def mask_tree(value: Any) -> Any:
@@ -184,8 +218,12 @@ def _url(match: re.Match[str]) -> str:
         authority = f"{MASK}@{authority.rpartition('@')[2]}"
     path, question, query = path.partition("?")
     path = "/".join(MASK if _OPAQUE.fullmatch(segment) else segment for segment in path.split("/"))
-    query = re.sub(r"([^=&]+)=([^&]*)", lambda pair: f"{pair[1]}={MASK if is_secret_name(pair[1]) else pair[2]}", query)
+    query = "&".join(_pair(*pair.partition("=")) for pair in query.split("&"))
     return f"{match['scheme']}{authority}{slash}{path}{question}{query}"
+
+
+def _pair(name: str, equals: str, value: str) -> str:
+    return f"{name}{equals}{MASK if value and is_secret_name(name) else value}"
 
 
 def _parted(words: Sequence[str]) -> Iterator[tuple[str, ...]]:

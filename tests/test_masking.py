@@ -1,5 +1,10 @@
 """What is secret by name or look is masked; what is not stays readable."""
 
+import html
+import json
+import shlex
+from urllib.parse import quote
+
 import pytest
 
 from search.masking import Masker, is_harmless, mask_text, mask_tree, mask_words, script_words, without_escapes
@@ -125,3 +130,20 @@ def test_two_secrets_of_one_name_are_read_from_two_variables():
 )
 def test_escape_sequences_go_whole(text):
     assert without_escapes(text) == "red"
+
+
+def test_known_secret_is_found_however_it_is_escaped_and_the_password_of_a_url_alone_too():
+    secret = 'it\'s "quoted" & <odd>/1'
+    masker = Masker.of(env={"MINE": secret, "CACHE": "redis://:pa55word1@cache/0"}, inherited={"PWD": "/srv/run"})
+    for text in (secret, repr(secret), json.dumps(secret), shlex.quote(secret), quote(secret), html.escape(secret)):
+        assert "quoted" not in masker.text(f"said {text} here")
+    assert masker.own_text("login failed for pa55word1") == "login failed for ***"
+    assert masker.text("in /srv/run") == "in /srv/run"
+
+
+def test_own_text_keeps_our_sentences_and_takes_out_what_steers_a_terminal():
+    assert (
+        Masker().own_text("known keys: study, title; \x1b[2Jtoken: 35.2\r\n")
+        == "known keys: study, title; token: 35.2\n"
+    )
+    assert "pw" not in Masker().own_text("got 'pg://me:pw@db/x'")

@@ -26,8 +26,10 @@ from search.server.reaper import reap_orphans
 from search.space import Space
 from search.spec.file import find_study, known_studies, load_study, packaged_spaces
 from search.spec.fingerprint import fingerprint, study_name
+from search.spec.stored import masker_of
 from search.spec.study import StudySpec
 from search.storage.records import StudyKind
+from search.storage.urls import storage_to_type
 from search.study.context import Recorded
 
 EXECUTORS = ("ray", "inline")
@@ -206,9 +208,11 @@ def _held_to_installed(spec: StudySpec, space: Space, dialect: Dialect, gpus: Se
         HostUnfit: It refuses one, or would run it as something else; or it cannot even be imported.
     """
     report = check_arguments(space.configs, spec.deployment, dialect, gpu_uuids=slot_gpus(spec, gpus))
-    if report.stops:
-        raise HostUnfit((*report.remarks, *report.stops))
-    return tuple(report.remarks)
+    masker = masker_of(spec.engine, inherited=os.environ)
+    remarks, stops = (tuple(map(masker.text, lines)) for lines in (report.remarks, report.stops))
+    if stops:
+        raise HostUnfit((*remarks, *stops))
+    return remarks
 
 
 def _assembly(
@@ -252,13 +256,14 @@ def _virtual_executor(options: RunOptions, make: Callable[[], Engine]) -> Callab
 def command_line(options: RunOptions, *, simulate: bool | None = None) -> str:
     """The run command that asks for the same again, with `--simulate` forced on where told.
 
-    Limits of the study's life are repeated: without them the study file's would apply.
+    Limits of the study's life are repeated: without them the study file's would apply. A password in `--storage` is
+    not: libpq reads it from PGPASSWORD or its password file.
     """
     words = ["python", "-m", "search.run"]
     for flag, value in (
         ("--study", options.study),
         ("--replay", options.replay),
-        ("--storage", options.storage if options.storage != DEFAULT_STORAGE else None),
+        ("--storage", storage_to_type(options.storage) if options.storage != DEFAULT_STORAGE else None),
         ("--reports", options.reports if options.reports != DEFAULT_REPORTS else None),
         ("--launches", options.launches),
         ("--hours", options.hours),

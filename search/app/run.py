@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -10,9 +11,11 @@ from search.analysis.findings import Judgement
 from search.app.assemble import Assembly, assemble, command_line
 from search.app.options import RunOptions
 from search.app.report_content import ContentBuilder
+from search.app.stored import spec_of
 from search.contracts import Clock, RealClock
 from search.report.content import ReportContent
 from search.report.listener import ReportListener, RunLog
+from search.spec.stored import masker_of
 from search.storage.optuna_side import optuna_storage
 from search.storage.patience import Patience
 from search.storage.records import LaunchRecord
@@ -20,6 +23,7 @@ from search.storage.store import Store
 from search.storage.urls import storage_url
 from search.study.context import Overrides, StudyContext, Watch
 from search.study.events import Ending, Launching, Listener, RunStart
+from search.study.outputs import prepare
 from search.study.resume import accept_changes
 from search.study.runner import run_study
 from search.study.signals import Interrupts
@@ -69,12 +73,15 @@ def run(options: RunOptions, display: Display, interrupts: Interrupts) -> None:
     for line in parts.remarks:
         display.remarked(line)
     storage_url(options.storage)
+    prepare(parts.folder)
     # The GPUs first: a cluster without them must not leave a database behind.
     with interrupts.held(), parts.open_executor() as executor, patient_store(options.storage, interrupts) as store:
         end = _End(store, parts)
-        log = RunLog(parts.folder / "run.log", parts.clock)
+        masker = masker_of(parts.spec.engine, inherited=os.environ)
+        log = RunLog(parts.folder / "run.log", parts.clock, masker)
 
         def notice(line: str) -> None:
+            line = masker.own_text(line)
             display.noticed(line)
             log.noticed(line)
 
@@ -215,5 +222,5 @@ class _End:
         if self._builder is None:
             study = self._store.study(self._parts.name)
             assert study is not None, "the loop stores the study before its first event"
-            self._builder = ContentBuilder(self._parts.spec, study)
+            self._builder = ContentBuilder(spec_of(study), study)  # as it is stored: without its secrets
         return self._builder.content(self._store.launches(self._parts.name), judgement)

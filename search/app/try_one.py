@@ -12,11 +12,12 @@ from search.app.assemble import Assembly, assemble
 from search.app.options import RunOptions
 from search.app.report_content import ContentBuilder
 from search.app.run import patient_store, study_context
+from search.app.stored import spec_of
 from search.config import SpecConfig
 from search.deployment import Deployment
 from search.dialects import Dialect
 from search.errors import BreakerOpen, Interrupted, SearchError, UnsupportedKnob, UsageError
-from search.masking import mask_text
+from search.masking import mask_text, mask_words
 from search.report.files import write_report
 from search.space import parse_assignments
 from search.spec.fingerprint import differences
@@ -25,6 +26,7 @@ from search.storage.records import LaunchRecord, StudyRecord
 from search.storage.store import Store
 from search.storage.urls import storage_url
 from search.study.launch import Launched, Launcher
+from search.study.outputs import prepare
 from search.study.signals import Interrupts
 from search.study.workers import crew_for, run_alone
 
@@ -81,8 +83,9 @@ def try_config(
     for line in parts.remarks:
         remarked(line)
     config = _asked(parts, text, raw)
-    why = "tried by hand" if raw is None else f"raw: {mask_text(' '.join(raw))}"
+    why = "tried by hand" if raw is None else f"raw: {mask_text(' '.join(mask_words(raw)))}"
     storage_url(options.storage)
+    prepare(parts.folder)
     with interrupts.held(), parts.open_executor() as executor, patient_store(options.storage, interrupts) as store:
         study = _opened(store, parts)
         launching(config)
@@ -97,7 +100,7 @@ def try_config(
         )
         launches = store.launches(parts.name)
         judgement = judge(parts.spec, launches)
-        write_report(parts.folder, ContentBuilder(parts.spec, study).content(launches, judgement))
+        write_report(parts.folder, ContentBuilder(spec_of(study), study).content(launches, judgement))
     return Tried(launched.record, judgement, parts.folder, _error_of(launched))
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TextIO
 from search.analysis.findings import Judgement
 from search.app.run import Display, RunEnd
 from search.cli.ending import end_lines, result_json
-from search.cli.guard import say
+from search.cli.guard import say, told
 from search.report.lines import launched_line, launching_line, start_lines
 from search.storage.records import LaunchRecord
 from search.study.events import Ending, Launching, RunStart
@@ -59,7 +59,7 @@ class QuietDisplay:
 
     def remarked(self, line: str) -> None:
         """See `Display`; on standard error, which holds no result."""
-        say(line, err=True)
+        say(told(line), err=True)
 
     def finished(self, end: RunEnd) -> None:
         """See `Display`."""
@@ -112,6 +112,7 @@ class PlainDisplay(QuietDisplay):
     def _say(self, line: str) -> None:
         if self._gone:
             return
+        line = told(line)
         try:
             self._stream.write(line + "\n")
             self._stream.flush()
@@ -166,7 +167,7 @@ class LiveDisplay(PlainDisplay):
         if self._progress is None:
             super()._say(line)
         else:
-            self._progress.console.print(line, markup=False, highlight=False, soft_wrap=True)
+            self._progress.console.print(told(line), markup=False, highlight=False, soft_wrap=True)
 
 
 def _launching_line(launch: Launching) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
 from search.metrics import gain_percent, number, own_axes
 from search.report.content import ReportContent
+from search.report.files import json_text
 from search.report.payload import payload
 from search.report.scripts import script_names
 from search.report.text import KIND_SENTENCES, axis_words, metric_number, score_words
@@ -31,7 +31,7 @@ def end_lines(content: ReportContent, folder: Path) -> list[str]:
 def result_json(content: ReportContent, folder: Path, ending: Ending | None = None) -> str:
     """The result for machines: `front.json`, why the run ended, and where the files are."""
     result = payload(content) | {"report": str(folder)}
-    return json.dumps(result | ({"ending": ending.value} if ending else {}), indent=1, allow_nan=False)
+    return json_text(result | ({"ending": ending.value} if ending else {}))
 
 
 def _front(content: ReportContent) -> list[str]:

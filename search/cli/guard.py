@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import logging
+import os
 import sys
 import traceback
 from collections.abc import Callable
@@ -11,6 +13,7 @@ from typing import ParamSpec
 import typer
 
 from search.errors import SearchError
+from search.masking import Masker
 from search.study.signals import Interrupts
 
 P = ParamSpec("P")
@@ -20,20 +23,35 @@ def command(function: Callable[P, None]) -> Callable[P, None]:
     """Wrap a command: its `SearchError`s go to stderr and become their own exit code.
 
     With `--debug`, the traceback is printed too. Any other exception is our own fault and keeps
-    its traceback.
+    its traceback. Nothing of all this shows a secret of the environment.
     """
 
     @functools.wraps(function)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
+        if logging.lastResort is not None:
+            logging.lastResort.setFormatter(_Masked())
         try:
             function(*args, **kwargs)
         except SearchError as error:
             if kwargs.get("debug"):
-                traceback.print_exc()
-            typer.echo(str(error), err=True)
+                typer.echo(told(traceback.format_exc()), err=True)
+            typer.echo(told(str(error)), err=True)
             raise typer.Exit(int(error.exit_code)) from error
 
     return guarded
+
+
+def told(text: str) -> str:
+    """Text for a person, without secrets and without what steers a terminal."""
+    return Masker.of(env={}, inherited=os.environ).own_text(text)
+
+
+class _Masked(logging.Formatter):
+    """Warnings and tracebacks for standard error, where no other handler takes them."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """See `logging.Formatter`."""
+        return told(super().format(record))
 
 
 def interrupts(context: typer.Context) -> Interrupts:

@@ -26,7 +26,9 @@ LaunchesOption: TypeAlias = Annotated[
 HoursOption: TypeAlias = Annotated[
     float | None, typer.Option("--hours", min=0.01, metavar="H", help="Hours of the study's whole life.")
 ]
-SeedOption: TypeAlias = Annotated[int | None, typer.Option("--seed", metavar="N", help="Of sampler and simulation.")]
+SeedOption: TypeAlias = Annotated[
+    int | None, typer.Option("--seed", min=0, max=2**32 - 1, metavar="N", help="Of sampler and simulation.")
+]
 SamplerOption: TypeAlias = Annotated[
     str | None, typer.Option("--sampler", metavar="NAME", help="frontier, tpe, nsga2, random or grid.")
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from search.app.try_one import Tried
+from search.contracts import NOT_VERIFIED, EffectiveSettings
 from search.report.lines import launched_line
 from search.report.text import one_line
 from search.storage.records import LaunchRecord
@@ -22,14 +23,23 @@ def _effective_lines(record: LaunchRecord) -> Iterator[str]:
     if record.effective is None:
         yield "really ran nothing: the server never became ready"
         return
+    if missing := dict(record.effective.details).get(NOT_VERIFIED):
+        yield f"not verified: the server does not tell {missing}, so {record.config} is what it was asked for"
+        yield from _told_lines(record.effective)
+        return
     differs = "" if record.config == record.asked else "   <- differs from what was asked"
     yield f"really ran {record.config}{differs}"
-    if record.effective.release:
-        yield f"release    {record.effective.release}"
-    if record.effective.max_running_requests is not None:
-        yield f"running    at most {record.effective.max_running_requests} requests"
-    for name, value in record.effective.details:
-        yield f"{name}  {one_line(value)}"
+    yield from _told_lines(record.effective)
+
+
+def _told_lines(effective: EffectiveSettings) -> Iterator[str]:
+    if effective.release:
+        yield f"release    {effective.release}"
+    if effective.max_running_requests is not None:
+        yield f"running    at most {effective.max_running_requests} requests"
+    for name, value in effective.details:
+        if name != NOT_VERIFIED:
+            yield f"{name}  {one_line(value)}"
 
 
 def tried_result(record: LaunchRecord) -> dict[str, object]:

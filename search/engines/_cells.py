@@ -208,7 +208,7 @@ def _cell(value: KnobValue | float | None) -> str:
 def _knob(text: str) -> KnobValue:
     if text in ("True", "False"):
         return text == "True"
-    return int(text) if _WHOLE.fullmatch(text) else text
+    return int(text) if _WHOLE.fullmatch(text) and len(text) <= 18 else text
 
 
 def _count(text: str) -> int:

@@ -12,23 +12,24 @@ from pathlib import Path
 from typing import Any
 
 from search.config import SpecConfig
-from search.contracts import Clock, EffectiveSettings, LaunchPaths, RealClock, Slot
+from search.contracts import NOT_VERIFIED, Clock, EffectiveSettings, LaunchPaths, RealClock, Slot
 from search.deployment import Deployment
 from search.dialects import Dialect
-from search.engines._sglang_session import DEATH_GRACE_S, NOT_VERIFIED, RunPhase, SglangSession, excused
+from search.engines._sglang_session import DEATH_GRACE_S, RunPhase, SglangSession, excused
 from search.engines._verified import untold
 from search.errors import LaunchFailed
 from search.load.target import Limits, Prompt
-from search.masking import mask_tree
+from search.masking import Masker
 from search.outcomes import Evidence, Reason
 from search.server.classify import classify, classify_stall
-from search.server.command import server_command
+from search.server.command import LAUNCH_TAG, ServerCommand, server_command
 from search.server.gpu_watch import GpuWatch
 from search.server.http import ask_first_token, read_server_info
 from search.server.lease import GpuLease, LeaseTerms, lease_gpus, wait_for_free_memory
 from search.server.ports import PortBlock, fresh_ports
 from search.server.readiness import BootLimits, NotReady, Unready, wait_ready
 from search.server.reaper import reap_orphans
+from search.server.scrub import scrub
 from search.server.stacks import dump_stacks, find_py_spy
 from search.server.supervisor import Patience, Supervisor
 from search.server.system import Os, RealOs
@@ -121,8 +122,10 @@ class SglangEngine:
             raw=self._raw,
             folder=paths.root.resolve(),
         )
+        masker = _masker_of(command)
         paths.root.mkdir(parents=True, exist_ok=True)
         paths.server_log.write_bytes(b"")  # a log is appended to, and must tell of one launch only
+        paths.server_log.chmod(0o600)  # what a server prints may be secret until it is scrubbed
         command.write_files()
         paths.command.write_text(command.script())
         paths.command.chmod(0o700)
@@ -139,14 +142,15 @@ class SglangEngine:
             server.start(command)
             self._wait_ready(server)
             boot_s = self._os.monotonic() - began
-            effective = self._read_back(server, config, paths)
+            effective = self._read_back(server, config, paths, masker)
             server.ready()
         except NotReady as failure:
-            raise self._launch_failed(server, failure, paths) from failure
+            raise self._launch_failed(server, failure, paths, masker) from failure
         except LaunchFailed as failure:
-            raise _stopped(server, failure.reason, failure.evidence) from failure
+            raise _stopped(server, failure.reason, failure.evidence, masker) from failure
         except BaseException:
             server.kill()
+            scrub(paths.server_log, masker)
             raise
         return SglangSession(
             server,
@@ -159,7 +163,8 @@ class SglangEngine:
             held_out=self._held_out,
             run_phase=self._run_phase or _client(),
             aborted=self._abort,
-            dump=lambda: self._dump(server, paths),
+            dump=lambda: self._dump(server, paths, masker),
+            masker=masker,
             limits=self._limits,
             watch_gpus=lambda: GpuWatch(slot.gpu_uuids),
         )
@@ -189,7 +194,9 @@ class SglangEngine:
             aborted=self._abort.is_set,
         )
 
-    def _read_back(self, server: Supervisor, config: SpecConfig, paths: LaunchPaths) -> EffectiveSettings:
+    def _read_back(
+        self, server: Supervisor, config: SpecConfig, paths: LaunchPaths, masker: Masker
+    ) -> EffectiveSettings:
         try:
             info = read_server_info(server.ports.base_url)
         except OSError as error:
@@ -200,8 +207,10 @@ class SglangEngine:
         if wrong := _of_another_launch(info, server.ports):
             reason, line = _not_ours(server, wrong)
             raise LaunchFailed(reason, Evidence(line, "read-back", None, str(paths.server_log)))
-        paths.server_info.write_text(json.dumps(mask_tree(info), indent=1, sort_keys=True) + "\n")
+        paths.server_info.write_text(json.dumps(masker.tree(info), indent=1, sort_keys=True) + "\n")
         effective = self._dialect.effective(info, config)
+        shown = tuple((name, masker.tree(value, name)) for name, value in effective.details)
+        effective = dataclasses.replace(effective, details=shown)
         if missing := untold(info, config):
             _log.warning("the server does not tell %s: what runs is not verified", ", ".join(missing))
             details = (*effective.details, (NOT_VERIFIED, ", ".join(missing)))
@@ -215,22 +224,24 @@ class SglangEngine:
             self._os.sleep(0.05)
         return code
 
-    def _launch_failed(self, server: Supervisor, failure: NotReady, paths: LaunchPaths) -> LaunchFailed:
+    def _launch_failed(self, server: Supervisor, failure: NotReady, paths: LaunchPaths, masker: Masker) -> LaunchFailed:
         """Stop the server, so that its log is complete, then say why it did not become ready."""
         code, lost, start_error = server.poll(), server.guardian_lost, server.start_error
         stacks = ""
         if failure.kind in (Unready.STALLED, Unready.SILENT, Unready.CEILING):
-            stacks = self._dump(server, paths)
+            stacks = self._dump(server, paths, masker)
         stale = _not_ours(server, failure.detail)
         server.kill()
         reason, evidence = self._why(
             paths, failure, code, lost=lost, start_error=start_error, stacks=stacks, stale=stale
         )
         reason, evidence = excused(server, reason, evidence)
-        return _stopped(server, reason, evidence)
+        return _stopped(server, reason, evidence, masker)
 
-    def _dump(self, server: Supervisor, paths: LaunchPaths) -> str:
-        return dump_stacks(server.processes(), paths.stacks, py_spy=find_py_spy(self._deployment.python))
+    def _dump(self, server: Supervisor, paths: LaunchPaths, masker: Masker) -> str:
+        told = dump_stacks(server.processes(), paths.stacks, py_spy=find_py_spy(self._deployment.python))
+        scrub(paths.stacks, masker)
+        return told
 
     def _why(
         self,
@@ -268,10 +279,18 @@ def _not_ours(server: Supervisor, detail: str) -> tuple[Reason, str]:
     return Reason.STALE_SERVER, detail
 
 
-def _stopped(server: Supervisor, reason: Reason, evidence: Evidence) -> LaunchFailed:
+def _stopped(server: Supervisor, reason: Reason, evidence: Evidence, masker: Masker) -> LaunchFailed:
     """The failure of a launch, with what the stop of its server could not remove."""
     report = server.kill()
+    scrub(server.log_path, masker)
+    evidence = dataclasses.replace(evidence, root_line=masker.text(evidence.root_line))
     return LaunchFailed(reason, evidence, leftovers=() if report.clean else report.leftovers)
+
+
+def _masker_of(command: ServerCommand) -> Masker:
+    """Knows every secret that a launch is given; its tag is none."""
+    own = {name: value for name, value in command.env.items() if value is not None and name != LAUNCH_TAG}
+    return Masker.of(env=own, words=command.argv, inherited=os.environ)
 
 
 def _read_info(url: str) -> dict[str, Any]:

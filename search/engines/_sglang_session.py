@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from search.contracts import EffectiveSettings, LaunchPaths, Phase, PhaseResult, SelfClosing, StopReport
+from search.contracts import NOT_VERIFIED, EffectiveSettings, LaunchPaths, Phase, PhaseResult, SelfClosing, StopReport
 from search.dialects import Dialect
 from search.engines._decode_log import DecodeLog, log_size, read_decode_log
 from search.errors import Interrupted, LoadFailed, UsageError
@@ -18,9 +18,11 @@ from search.load.event_loop import loop_factory
 from search.load.guards import check_room, times_used
 from search.load.notes import throttled
 from search.load.target import Limits, Prompt, Target
+from search.masking import Masker
 from search.outcomes import Evidence, Note, Reason
 from search.server.classify import classify
 from search.server.gpu_watch import GpuWatch
+from search.server.scrub import scrub
 from search.server.supervisor import Supervisor
 from search.server.system import Os
 from search.stats.losslessness import write_answers
@@ -29,9 +31,6 @@ _log = logging.getLogger(__name__)
 
 _ABORT_POLL_S = 0.2
 _OUT_OF_MEMORY = frozenset({Reason.OOM_WEIGHTS, Reason.OOM_KV, Reason.OOM_GRAPH, Reason.OOM_RUNTIME})
-NOT_VERIFIED = "not_verified"
-"""Detail of the effective settings that names what the server did not tell of its config."""
-
 DEATH_GRACE_S = 2.0
 """How long a broken stream may precede the exit of the process that broke it."""
 
@@ -81,6 +80,7 @@ class SglangSession(SelfClosing):
         run_phase: RunPhase,
         aborted: threading.Event,
         dump: Callable[[], str],
+        masker: Masker | None = None,
         limits: Limits | None = None,
         watch_gpus: Callable[[], GpuWatch] = lambda: GpuWatch(()),
     ) -> None:
@@ -95,8 +95,10 @@ class SglangSession(SelfClosing):
         self._run_phase = run_phase
         self._aborted = aborted
         self._dump = dump
+        self._masker = masker or Masker()
         self._limits = limits
         self._watch_gpus = watch_gpus
+        self._scrubbed = False
 
     @property
     def effective(self) -> EffectiveSettings:
@@ -157,8 +159,12 @@ class SglangSession(SelfClosing):
         return result
 
     def close(self) -> StopReport:
-        """See `Session`."""
-        return self._server.stop()
+        """See `Session`. The log is free of secrets then."""
+        report = self._server.stop()
+        if not self._scrubbed:
+            self._scrubbed = True
+            scrub(self._server.log_path, self._masker)
+        return report
 
     async def _abortable(self, phase: Phase, repeat: int, prompts: tuple[Prompt, ...], label: str) -> PhaseResult:
         target = Target(
@@ -196,16 +202,18 @@ class SglangSession(SelfClosing):
             reason, evidence = self._cause(label, death.exit_code)
             asked, ended = failure.evidence.requested, failure.evidence.completed
             return LoadFailed(reason, dataclasses.replace(evidence, requested=asked, completed=ended))
-        evidence = dataclasses.replace(failure.evidence, log_path=str(self._server.log_path))
+        line = self._masker.text(failure.evidence.root_line)
+        evidence = dataclasses.replace(failure.evidence, root_line=line, log_path=str(self._server.log_path))
         if failure.reason is Reason.SERVER_HANG_LOAD:
-            evidence = dataclasses.replace(evidence, root_line=f"{evidence.root_line}; {self._dump()}")
+            evidence = dataclasses.replace(evidence, root_line=f"{line}; {self._dump()}")
         return LoadFailed(failure.reason, evidence)
 
     def _cause(self, label: str, code: int | None) -> tuple[Reason, Evidence]:
         log = self._server.log_path
         if self._server.guardian_lost:
             return Reason.WORKER_LOST, Evidence("the guardian died before its server", label, code, str(log))
-        return excused(self._server, *classify(log, exit_code=code, phase=label, dialect=self._dialect))
+        reason, evidence = excused(self._server, *classify(log, exit_code=code, phase=label, dialect=self._dialect))
+        return reason, dataclasses.replace(evidence, root_line=self._masker.text(evidence.root_line))
 
     def _notes(self, result: PhaseResult, log: DecodeLog) -> Iterator[Note]:
         limit = self._effective.max_running_requests

@@ -123,6 +123,10 @@ class Recording:
         return sum(row.launch == numbers[before % len(numbers)] for row in rows) if numbers else 0
 
 
+MAX_BYTES = 2**28
+"""Of one file; a study of ten thousand launches has some 20 MiB."""
+
+
 def read_recording(path: Path) -> Recording:
     """Read `path/meta.json` and `path/measurements.csv`.
 
@@ -221,8 +225,14 @@ def _read_meta(source: Path) -> Mapping[str, Any]:
         meta = json.loads(_text(source))
     except json.JSONDecodeError as error:
         raise UsageError(f"{source}:{error.lineno}: not JSON: {error.msg}.") from error
+    except (RecursionError, ValueError) as error:
+        raise UsageError(f"{source}: cannot be read as JSON: {error}.") from error
     if not isinstance(meta, dict) or not isinstance(meta.get("name"), str) or not meta["name"]:
         raise UsageError(f"{source}:1: `meta.json` is an object with a `name`, but got {str(meta)[:80]!r}.")
+    if not meta["name"].isprintable() or len(meta["name"]) > 200:
+        raise UsageError(
+            f"{source}:1: `name` is at most 200 characters that can be printed, but got {meta['name'][:80]!r}."
+        )
     for flag in ("synthetic", "hand_made"):
         if not isinstance(meta.get(flag, False), bool):
             raise UsageError(f"{source}: `{flag}` is true or false, but got {meta[flag]!r}.")
@@ -239,6 +249,9 @@ def _read_meta(source: Path) -> Mapping[str, Any]:
 
 def _text(source: Path) -> str:
     try:
+        # A device never ends, and a pipe that nobody writes to never begins.
+        if source.exists() and (not source.is_file() or source.stat().st_size > MAX_BYTES):
+            raise UsageError(f"{source}: a part of a recording is a regular file of at most {MAX_BYTES >> 20} MiB.")
         # Universal newlines are left to the CSV reader, and a byte order mark to nobody.
         return source.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:

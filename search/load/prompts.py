@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import stat
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -18,6 +19,9 @@ from search.load.target import Prompt
 _log = logging.getLogger(__name__)
 
 HOLD_OUT_EVERY = 4
+MAX_BYTES = 2**30
+"""Of a prompt file; the whole of ShareGPT has two thirds of it."""
+
 PLACEHOLDER = "{prompt}"
 
 _SHIPPED = "prompts.jsonl"
@@ -105,6 +109,13 @@ def _read(path: Path | None) -> str:
     if path is None:
         return files("search.load").joinpath("data", _SHIPPED).read_text(encoding="utf-8")
     try:
+        found = path.stat()
+        # A device such as /dev/zero never ends, and a pipe nobody writes to never begins.
+        if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_BYTES:
+            raise UsageError(
+                f"{path}: a prompt file must be a regular file of at most {MAX_BYTES >> 20} MiB, but it is "
+                f"{f'{found.st_size >> 20} MiB long' if stat.S_ISREG(found.st_mode) else 'none'}. Name such a file."
+            )
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise UsageError(f"{path}: a prompt file must be UTF-8, but {error}. Convert it.") from error

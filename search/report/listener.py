@@ -8,6 +8,8 @@ from pathlib import Path
 
 from search.analysis.findings import Judgement
 from search.contracts import Clock
+from search.errors import StorageFault
+from search.masking import Masker
 from search.report.content import ReportContent
 from search.report.files import write_page, write_tables
 from search.report.lines import launched_line, launching_line, start_lines
@@ -52,22 +54,33 @@ class ReportListener:
         self._write(judgement, page=True)
 
     def _write(self, judgement: Judgement, *, page: bool) -> None:
-        """Write what is due; a full disk must not end a study whose measurements are in the database."""
-        content = self._content(judgement)
+        """Write what is due; no fault of a report may end a study whose measurements are in the database."""
         try:
+            content = self._content(judgement)
             write_tables(self._folder, content)
             if page:
                 write_page(self._folder, content)
         except OSError as error:
             _log.warning("the report could not be written, and `search report` will rebuild it: %s", error)
+        except StorageFault:
+            raise
+        except Exception:  # noqa: BLE001
+            _log.exception("the report could not be made; the study goes on, and its measurements are in the database")
 
 
 class RunLog:
-    """Appends every line of a run to `run.log`, with the time of the study's own clock."""
+    """Appends every line of a run to `run.log`, with the time of the study's own clock.
 
-    def __init__(self, path: Path, clock: Clock) -> None:
+    Args:
+        path: Of the log.
+        clock: The study's.
+        masker: Knows the study's secrets; without it they are known by their look alone.
+    """
+
+    def __init__(self, path: Path, clock: Clock, masker: Masker | None = None) -> None:
         self._path = path
         self._clock = clock
+        self._masker = masker or Masker()
         self._of: int | None = None
 
     def started(self, start: RunStart) -> None:
@@ -97,6 +110,6 @@ class RunLog:
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with self._path.open("a", encoding="utf-8") as stream:
-                stream.write(f"{self._clock.now():%Y-%m-%dT%H:%M:%SZ} {one_line(line)}\n")
+                stream.write(f"{self._clock.now():%Y-%m-%dT%H:%M:%SZ} {self._masker.own_text(one_line(line))}\n")
         except OSError as error:
             _log.warning("%s could not be written: %s", self._path, error)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from search.analysis.findings import Gain
+from search.masking import without_escapes
 from search.metrics import Metric, Objective, gain_percent, number
 from search.stats.estimates import Estimate
 from search.stats.losslessness import OutputCheck, worst
@@ -115,5 +116,5 @@ def role_words(role: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Foreign text on one line, without control characters: a log must not steer a terminal."""
-    return " ".join("".join(char if char.isprintable() else " " for char in text).split())
+    """Foreign text on one line, without escape sequences and control characters: a log must not steer a terminal."""
+    return " ".join("".join(char if char.isprintable() else " " for char in without_escapes(text)).split())

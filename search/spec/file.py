@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib import resources
 from pathlib import Path
 from types import UnionType
@@ -13,10 +13,13 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from search.errors import UsageError
+from search.masking import MASK, Masker, is_harmless, is_secret_name
 from search.spec.errors import Mistake, Place, found, mistakes
 from search.spec.study import StudySpec
 
 MAX_BYTES = 1_000_000
+MOST_MISTAKES = 30
+"""Told at once."""
 
 
 def packaged_spaces() -> Path:
@@ -87,14 +90,38 @@ def parse_study(text: str, *, name: str) -> StudySpec:
     try:
         spec = StudySpec.model_validate(data)
     except ValidationError as error:
-        wrong += mistakes([dict(item) for item in error.errors(include_url=False)], data)
+        wrong += mistakes([_public(item) for item in error.errors(include_url=False)], data)
         spec = None
     if wrong or spec is None:
+        masker = _masker_of(data)
+        wrong = [(place, masker.own_text(what)) for place, what in wrong]
         unique = dict.fromkeys((_line(root, place), ".".join(map(str, place)), what) for place, what in wrong)
-        raise UsageError(
-            "\n".join(f"{name}:{line}: {f'`{key}`: ' if key else ''}{what}" for line, key, what in sorted(unique))
-        )
+        lines = [f"{name}:{line}: {f'`{key}`: ' if key else ''}{what}" for line, key, what in sorted(unique)]
+        if len(lines) > MOST_MISTAKES:
+            lines[MOST_MISTAKES:] = [f"{name}: and {len(lines) - MOST_MISTAKES} more mistakes; correct these first"]
+        raise UsageError("\n".join(lines))
     return spec
+
+
+def _public(item: Mapping[str, Any]) -> dict[str, Any]:
+    """A mistake without the value that was found, where that may be a secret: a sentence may cut it short."""
+    place, value = item["loc"], item["input"]
+    if place[:1] != ("engine",) or len(place) < 3:
+        return dict(item)
+    harmless = is_harmless(str(place[2]), str(value)) if place[1] == "env" else not is_secret_name(str(place[2]))
+    plain = value is None or isinstance(value, bool) or (isinstance(value, int | float) and abs(value) < 10**6)
+    return dict(item) if harmless or plain else {**item, "input": MASK}
+
+
+def _masker_of(data: Mapping[Any, Any]) -> Masker:
+    """Knows the secrets of a file that may be wrong anywhere."""
+    engine = data.get("engine")
+    engine = engine if isinstance(engine, dict) else {}
+    env, prefix, args = (engine.get(key) for key in ("env", "prefix", "server_args"))
+    variables = {str(name): str(value) for name, value in env.items()} if isinstance(env, dict) else {}
+    words = [str(word) for word in prefix] if isinstance(prefix, list) else []
+    flags = [f"--{name}={value}" for name, value in args.items()] if isinstance(args, dict) else []
+    return Masker.of(env=variables, words=[*words, *flags])
 
 
 def _unknown_keys(data: Any, model: type[BaseModel], place: Place) -> Iterator[Mistake]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -25,6 +26,7 @@ from search.contracts import Phase
 from search.deployment import ArgValue, CheckpointFacts, Deployment, Hardware, Patch
 from search.dialects import Dialect
 from search.metrics import DEFAULTS, METRICS, Objective, Objectives, loads_of
+from search.server.command import OWNED_ARGUMENTS
 from search.space import Space, SpaceChoices, enumerate_space
 from search.spec.types import (
     Concurrency,
@@ -38,12 +40,19 @@ from search.spec.types import (
     Name,
     Positive,
     Seed,
+    Small,
     VariableName,
     Word,
 )
 
 if TYPE_CHECKING:
     from search.load.target import Limits
+
+MOST_POINTS = 100_000
+"""Of a space: some four seconds to list."""
+
+MOST_KNOWN = 200
+"""Configs that a study file may name as known; a budget of launches holds fewer."""
 
 _WARMUP_ROUNDS = 2
 """Until two rounds agree."""
@@ -119,6 +128,8 @@ class EngineSpec(_Part):
     @classmethod
     def _plain_values(cls, args: dict[str, Any]) -> dict[str, Any]:
         for name, value in args.items():
+            if (why := OWNED_ARGUMENTS.get(name)) is not None:
+                raise ValueError(f"`{name}` is set by this program and cannot be given here: {why}; leave it out")
             words = value if isinstance(value, list) else [value]
             if not words or not all(isinstance(word, str | int | float | bool) for word in words):
                 raise ValueError(f"`{name}` takes a word, a number, true, or a list of them, but got {value!r}")
@@ -129,12 +140,34 @@ class SpaceSpec(_Part):
     """The choices of each knob; what no release could run is left out by itself."""
 
     spec_version: tuple[Literal["v1", "v2"], ...] = Field(strict=False, min_length=1)
-    topk: tuple[Count, ...] = Field(strict=False, min_length=1)
-    num_steps: tuple[Count, ...] = Field(strict=False, min_length=1)
-    num_draft_tokens: tuple[Annotated[int, Field(ge=2)] | Literal["tree"], ...] = Field(strict=False, min_length=1)
+    topk: tuple[Small, ...] = Field(strict=False, min_length=1)
+    num_steps: tuple[Small, ...] = Field(strict=False, min_length=1)
+    num_draft_tokens: tuple[Annotated[int, Field(ge=2, le=4096)] | Literal["tree"], ...] = Field(
+        strict=False, min_length=1
+    )
     allreduce_fusion: tuple[Fusion, ...] = Field(("off",), strict=False, min_length=1)
     knobs: dict[str, KnobValues] = Field({}, strict=False)
     flags: dict[FlagName, FlagValues] = Field({}, strict=False)
+
+    @model_validator(mode="after")
+    def _can_be_listed(self) -> SpaceSpec:
+        opened = [*self.knobs.values(), *self.flags.values()]
+        core = (self.spec_version, self.topk, self.num_steps, self.num_draft_tokens, self.allreduce_fusion)
+        points = math.prod(len(choices) for choices in (*core, *opened))
+        if points > MOST_POINTS:
+            raise ValueError(
+                f"`space` must have at most {MOST_POINTS:,} points before its rules drop any, because each is looked at, but "
+                f"it has {points:,}; leave out values, or open fewer knobs and flags"
+            )
+        return self
+
+    @field_validator("flags")
+    @classmethod
+    def _free_flags(cls, flags: dict[str, Any]) -> dict[str, Any]:
+        for name in flags:
+            if (why := OWNED_ARGUMENTS.get(name)) is not None:
+                raise ValueError(f"`{name}` is set by this program and cannot be opened: {why}; leave it out")
+        return flags
 
     @field_validator("knobs")
     @classmethod
@@ -401,7 +434,7 @@ class StudySpec(_Part):
     space: SpaceSpec
     objectives: ObjectivesSpec = DefaultObjectivesSpec()
     watch: tuple[Concurrency, ...] = Field((), strict=False)
-    known: tuple[ConfigId, ...] = Field((), strict=False)
+    known: tuple[ConfigId, ...] = Field((), strict=False, max_length=MOST_KNOWN)
     questions: dict[Name, AnyQuestion] = {}
     worth: Worth = 0.02
     measure: MeasureSpec = MeasureSpec()

@@ -33,9 +33,11 @@ def _decimals_as_text(value: Any) -> Any:
 
 def _config_id(value: str) -> str:
     try:
-        SpecConfig.from_id(value)
+        config = SpecConfig.from_id(value)
     except SearchError as error:
         raise ValueError(str(error)) from error
+    if max(config.topk or 0, config.num_steps or 0, (config.num_draft_tokens or 0) // 16) > 256:
+        raise ValueError(f"a tree is at most 256 wide and deep and has at most 4096 tokens, but got {value!r}")
     return value
 
 
@@ -85,9 +87,11 @@ VariableName = Annotated[str, AfterValidator(_variable_name)]
 Word = Annotated[str, AfterValidator(_word)]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=64)]
 Concurrency = Annotated[int, Field(ge=1, le=4096)]
-Positive = Annotated[float, Field(gt=0)]
+Positive = Annotated[float, Field(gt=0, le=1e12)]
 Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
-Count = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=1, le=2**53)]
+Small = Annotated[int, Field(ge=1, le=256)]
+"""Of a tree: no release drafts deeper or wider."""
 KnownAlgorithm = Annotated[Algorithm, BeforeValidator(_known_algorithm)]
 KnobValues = Annotated[tuple[str | int, ...], BeforeValidator(_yaml_switches)]
 FlagValues = Annotated[tuple[str | int | bool, ...], BeforeValidator(_decimals_as_text)]

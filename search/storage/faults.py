@@ -9,6 +9,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import DatabaseError, InterfaceError
 
 from search.errors import StorageFault
+from search.masking import Masker, mask_text
 from search.storage.urls import CONNECT_TIMEOUT_S, LOCK_TIMEOUT_S, PATIENCE_S, STATEMENT_TIMEOUT_S, shown
 
 _WAYS_OUT = (
@@ -51,8 +52,22 @@ def told_as_storage_fault(url: URL) -> Iterator[None]:
         raise storage_fault(url, error) from error
 
 
+@contextmanager
+def told_as_damaged(url: URL) -> Iterator[None]:
+    """Turn what a cell that this program did not write does to its readers into a `StorageFault`; the cause is kept."""
+    try:
+        yield
+    except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError, RecursionError) as error:
+        said = " ".join(mask_text(f"{type(error).__name__}: {error}").split())[:300]
+        raise StorageFault(
+            f"The database {shown(url)} holds a row that this program did not write, or that was damaged since ({said}). "
+            "What to do: restore a copy, or choose another `--storage`."
+        ) from error
+
+
 def storage_fault(url: URL, error: DatabaseError | InterfaceError) -> StorageFault:
     """The words for one driver error."""
-    said = " ".join(str(error.orig or error).split())
+    password = str(url.password) if url.password else ""
+    said = Masker((password,)).text(" ".join(str(error.orig or error).split()))
     way = next((way for sign, way in _WAYS_OUT if sign in said.lower()), "check it, then run the same command again")
     return StorageFault(f"The database {shown(url)} cannot be used: {said}. What to do: {way}.")

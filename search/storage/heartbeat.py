@@ -1,4 +1,4 @@
-"""A driver's sign of life in the database, for drivers on other hosts.
+"""A driver's sign of life in the database, for drivers that cannot look at its process.
 
 Optuna's own heartbeat beats only inside `optimize`, which this project does not use.
 """
@@ -9,19 +9,91 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from search.errors import StorageFault
-from search.storage.owner import BEAT_S, lives, this_process
+from search.storage.owner import (
+    BEAT_S,
+    DEAD_AFTER_S,
+    Here,
+    Mark,
+    here,
+    is_provably_alive,
+    is_provably_dead,
+    this_process,
+)
 from search.storage.store import Store
 
 _log = logging.getLogger(__name__)
 
+WATCH_S = 3 * BEAT_S
+"""How long a driver with an old beat is watched: its clock may be another than ours."""
 
-def owners_alive(store: Store, *, now: datetime | None = None) -> Callable[[str], bool]:
-    """`lives`, with the beats as stored at this moment."""
-    beats = store.beats()
-    return lambda owner: lives(owner, beats, now=now)
+_LOOK_S = 2.0
+
+
+def owners_alive(
+    store: Store,
+    *,
+    now: datetime | None = None,
+    seen: Here | None = None,
+    wait: Callable[[float], object] | None = None,
+    told: Callable[[str], None] | None = None,
+) -> Callable[[str], bool]:
+    """Whether an owner lives, as seen at this moment.
+
+    A process of this kernel and this PID namespace is looked at. Of any other its heartbeat tells: one that never
+    beat, or took leave, is dead. A young beat is believed. An old one, or one of the future, may be that of a clock
+    unlike ours, so its driver is watched for `WATCH_S`: it lives if it beats meanwhile.
+
+    Args:
+        store: Holds the beats.
+        now: Real time, UTC.
+        seen: From where processes are looked at; this process without it.
+        wait: Passes seconds while a driver is watched; without it nobody is watched, and an old beat is death.
+        told: Gets one line before a watch.
+    """
+    beats, moment, view = store.beats(), now or _utc_now(), seen or here()
+    known: dict[str, bool] = {}
+
+    def lives(owner: str) -> bool:
+        if owner not in known:
+            known[owner] = _lives(owner)
+        return known[owner]
+
+    def _lives(owner: str) -> bool:
+        if is_provably_dead(owner, view):
+            return False
+        if is_provably_alive(owner, view):
+            return True
+        beat = beats.get(owner)
+        if beat is None:
+            return False
+        if timedelta(0) <= moment - beat < timedelta(seconds=DEAD_AFTER_S):
+            return True
+        return wait is not None and _beats_on(store, owner, beat, wait, told or _log.warning)
+
+    return lives
+
+
+def _beats_on(
+    store: Store, owner: str, last: datetime, wait: Callable[[float], object], told: Callable[[str], None]
+) -> bool:
+    """Whether a driver renews its beat within `WATCH_S`; whoever takes leave meanwhile is dead."""
+    mark = Mark.read(owner)
+    who = f"process {mark.pid} on {mark.host}" if mark else owner
+    told(
+        f"{who} left rows of this study open; it cannot be looked at from here and its last sign of life is of {last:%Y-%m-%d %H:%M:%S}, "
+        f"so it is watched for {WATCH_S:g} s: clocks may differ"
+    )
+    passed = 0.0
+    while passed < WATCH_S:
+        wait(_LOOK_S)
+        passed += _LOOK_S
+        beat = store.beats().get(owner)
+        if beat != last:
+            return beat is not None
+    return False
 
 
 @contextmanager

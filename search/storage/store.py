@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from search.contracts import PhaseResult, SelfClosing
 from search.errors import SearchError, UsageError
-from search.storage.faults import told_as_storage_fault
+from search.storage.faults import told_as_damaged, told_as_storage_fault
 from search.storage.opening import (
     check_version,
     columns_there,
@@ -70,11 +70,13 @@ class Store(SelfClosing):
 
     def studies(self) -> tuple[StudyRecord, ...]:
         """All studies, oldest first."""
-        return self._transaction(lambda session, _: self._reader.studies(session))
+        with told_as_damaged(self.url):
+            return self._transaction(lambda session, _: self._reader.studies(session))
 
     def study(self, name: str) -> StudyRecord | None:
         """One study, or None."""
-        return next(iter(self._transaction(lambda session, _: self._reader.studies(session, name))), None)
+        with told_as_damaged(self.url):
+            return next(iter(self._transaction(lambda session, _: self._reader.studies(session, name))), None)
 
     def save_study(self, record: StudyRecord) -> None:
         """Create a study, or renew the spec and fingerprint of the one with its name; its notes stay."""
@@ -106,7 +108,8 @@ class Store(SelfClosing):
         What has not changed since is not read from the database again: a loop that asks after every
         launch pays for the new ones only.
         """
-        return self._transaction(lambda session, _: self._reader.launches(session, study))
+        with told_as_damaged(self.url):
+            return self._transaction(lambda session, _: self._reader.launches(session, study))
 
     def begin_launch(
         self, study: str, make: Callable[[int], LaunchRecord], *, at_most: int | None = None

@@ -23,6 +23,10 @@ STUDY = Shape(StudyRecord, leave_out=("created_at", "notes"))
 _T = TypeVar("_T")
 
 
+_LEAST, _MOST = 1e-12, 1e15
+"""Of tokens a second and of milliseconds; sums of squares of such numbers are finite."""
+
+
 def study_cells(record: StudyRecord) -> dict[str, Any]:
     """Encode a study, its notes aside."""
     cells: dict[str, Any] = finite(STUDY.plain(record))
@@ -63,7 +67,11 @@ def launch_record(
         return LAUNCH.value(
             cells,
             started_at=cells["started_at"],
-            phases=tuple(result for phase in phases if (result := _finite_or_none(PHASE, phase)) is not None),
+            phases=tuple(
+                result
+                for phase in phases
+                if (result := _finite_or_none(PHASE, phase)) is not None and _is_measurement(result)
+            ),
             expected=_finite_or_none(EXPECTED, expected) if expected else None,
         )
 
@@ -102,6 +110,12 @@ def _finite_or_none(shape: Shape[_T], cells: Mapping[str, Any]) -> _T | None:
         if is_finite(dict(cells)):
             raise
         return None
+
+
+def _is_measurement(result: PhaseResult) -> bool:
+    """Whether its rate and its times can be of this world: whoever stored others measured nothing."""
+    rates = (result.output_tps, *((result.tpot_ms,) if result.tpot_ms is not None else ()))
+    return all(_LEAST < rate < _MOST for rate in rates) and (result.ttft_ms is None or 0 <= result.ttft_ms < _MOST)
 
 
 def _read(what: str, value: Callable[[], _T]) -> _T:

@@ -10,6 +10,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from search.errors import UsageError
+from search.masking import MASK, is_secret_name, mask_text
 
 BUSY_TIMEOUT_S = 5
 """How long one SQLite statement waits for another process's write, silently."""
@@ -38,7 +39,7 @@ def storage_url(storage: str | Path) -> URL:
         url = make_url(text)
     except ArgumentError as error:
         raise UsageError(
-            f"`--storage` takes a path, `sqlite:///FILE` or `postgresql://…`, but got {text!r}."
+            f"`--storage` takes a path, `sqlite:///FILE` or `postgresql://…`, but got {mask_text(text)!r}."
         ) from error
     if url.get_backend_name() == "sqlite":
         return _checked_file(url)
@@ -93,5 +94,26 @@ def is_sqlite(url: URL) -> bool:
 
 
 def shown(url: URL) -> str:
-    """The URL for people: a plain path for SQLite, the password masked otherwise."""
-    return str(url.database) if url.get_backend_name() == "sqlite" else url.render_as_string(hide_password=True)
+    """The URL for people: a plain path for SQLite, passwords masked otherwise."""
+    if is_sqlite(url):
+        return str(url.database)
+    return _public(url).render_as_string(hide_password=True)
+
+
+def storage_to_type(storage: str) -> str:
+    """A storage as it may stand in a command that is shown or kept: without its password.
+
+    libpq then reads the password from PGPASSWORD or its password file.
+    """
+    if "://" not in storage:
+        return storage
+    try:
+        url = make_url(storage)
+    except ArgumentError:
+        return mask_text(storage)
+    return _public(url._replace(password=None)).render_as_string()
+
+
+def _public(url: URL) -> URL:
+    """The URL without the secrets of its query."""
+    return url.set(query={name: MASK if is_secret_name(name) else value for name, value in url.query.items()})

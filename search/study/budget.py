@@ -9,12 +9,14 @@ from itertools import takewhile
 from statistics import fmean
 
 from search.errors import BreakerOpen
-from search.outcomes import Outcome, Reason
+from search.outcomes import Blame, Outcome, Reason
+from search.server.alike import cause_key
 from search.storage.records import LaunchRecord
 from search.study.events import Ending
 
 SAME_ROOT_LINE = 3
-"""Launches in a row that may fail with one first root line before the study stops."""
+"""Launches in a row that may fail alike before the study stops: one config twice, and another one that tells whether it was
+the config or what all share."""
 
 STATIC_FAULTS = frozenset({Reason.ARG_UNKNOWN, Reason.MISSING_MODULE, Reason.WEIGHT_LOAD, Reason.DRAFT_MISMATCH})
 """Faults in what every launch shares: seen on a baseline, no other launch can do better."""
@@ -122,9 +124,10 @@ class Breaker:
                 "the fault. Fix it in the study file or the environment, then run the same command again."
             )
         same = self._failed[-SAME_ROOT_LINE:]
-        if len(same) == SAME_ROOT_LINE and len({_root(failed) for failed in same}) == 1 and _root(launch):
+        if len(same) == SAME_ROOT_LINE and len({_likeness(failed) for failed in same}) == 1 and _likeness(launch):
             raise BreakerOpen(
-                f"Launches {_numbers(same)} failed one after the other with the same first line: {_cause(launch)} "
+                f"Launches {_numbers(same)} failed one after the other in the same way, so it is not one config's fault: "
+                f"{_cause(launch)} "
                 "Fix that cause, then run the same command again; what was measured is kept."
             )
         lost = self._lost_in_a_row()
@@ -160,6 +163,17 @@ def _spent_s(launches: Sequence[LaunchRecord]) -> float:
 
 def _root(launch: LaunchRecord) -> str:
     return launch.evidence.root_line if launch.evidence else ""
+
+
+def _likeness(launch: LaunchRecord) -> str:
+    """What is equal for failures of one cause.
+
+    A config is to blame for what its own numbers tell, such as the bytes that it could not have; where nobody or the
+    host is, numbers, addresses and folders are chance.
+    """
+    if launch.evidence is None or launch.blame is Blame.CONFIG:
+        return _root(launch)
+    return cause_key(launch.evidence)
 
 
 def _cause(launch: LaunchRecord) -> str:

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from search.cluster import Executor
 from search.config import SpecConfig
 from search.contracts import Clock, LaunchPaths, Session, Slot
-from search.errors import Interrupted, LaunchFailed, NotRecorded, SearchError
+from search.errors import BreakerOpen, Interrupted, LaunchFailed, NotRecorded, SearchError
 from search.outcomes import Evidence, Note, Reason
+from search.spec.stored import masker_of
 from search.storage.records import Expected, LaunchRecord, Stage
 from search.storage.store import Store
 from search.study.context import StudyContext
 from search.study.course import Course
 from search.study.measure import Measurer, Measuring
+from search.study.outputs import check_room, is_full
 from search.study.signals import Interrupts
 
 _log = logging.getLogger(__name__)
@@ -69,6 +72,7 @@ class Launcher:
         self._interrupts = interrupts or Interrupts()
         self._writes = threading.Lock()
         self._loads: dict[str, threading.Lock] = {}
+        self._masker = masker_of(context.spec.engine, inherited=os.environ)
         self._stopped = threading.Event()
         self._measurer = Measurer(
             context,
@@ -115,7 +119,10 @@ class Launcher:
 
         Raises:
             LaunchesSpent: The study has `at_most` launches, those of other drivers included.
+            BreakerOpen: The disk has no room for its files.
         """
+        if self._context.kind == "measured":
+            check_room(self._context.reports)
         with self._writes:
             return self._store.begin_launch(
                 self._context.name,
@@ -133,12 +140,17 @@ class Launcher:
             slot: The one it was planned for.
             notes: See `run`.
             clock: Of the slot; the study's own without it.
+
+        Raises:
+            BreakerOpen: Its files could not be written, and no other launch's could; its row is closed.
+            SearchError: See `run`.
         """
         clock = clock or self._context.clock
         paths = LaunchPaths(self._context.reports / record.folder)
         started = clock.monotonic()
         course = Course(clock)
         failure: LaunchFailed | None = None
+        full = False
         try:
             paths.root.mkdir(parents=True, exist_ok=True)
             with self._session(record.asked, slot, paths, course) as session:
@@ -155,6 +167,10 @@ class Launcher:
             failure = LaunchFailed(Reason.TOOL_ERROR, Evidence(str(error)))
         except SearchError:
             raise
+        except OSError as error:
+            _log.exception("launch %d of %s could not be carried out", record.number, self._context.name)
+            failure = LaunchFailed(Reason.TOOL_ERROR, Evidence(f"{type(error).__name__}: {error}"))
+            full = is_full(error)
         except Exception as error:  # noqa: BLE001
             # Ours to fix, yet no reason to lose the night: this launch is lost, loudly.
             _log.exception("launch %d of %s broke in our own code", record.number, self._context.name)
@@ -166,8 +182,17 @@ class Launcher:
             duration_s=clock.monotonic() - started,
             first=self._context.spec.axes[0].concurrency,
         )
+        if record.evidence is not None:
+            line = self._masker.text(record.evidence.root_line)
+            record = replace(record, evidence=replace(record.evidence, root_line=line))
         with self._writes:
             self._store.finish_launch(self._context.name, record)
+        if full:
+            raise BreakerOpen(
+                f"Launch {record.number} could not write its files ({record.evidence and record.evidence.root_line}), and no "
+                "other launch could. Make room and make the report folder writable, then run the same command again; what "
+                "was measured is kept."
+            )
         return Launched(record, course.leftovers, course.interrupted or self._interrupts.pressed)
 
     def _turn_of(self, slot: Slot) -> threading.Lock:

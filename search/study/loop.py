@@ -73,6 +73,7 @@ class Loop:
         self._breaker = Breaker(context.spec.budget.failures_in_a_row)
         self._jobs: dict[int, Job] = {}
         self._ending: Ending | None = None
+        self._was_closed = False
 
     def run(self) -> Ending:
         """Work until something ends it; see `run_study` for what it raises."""
@@ -212,7 +213,12 @@ class Loop:
 
     def _end(self, trial: Trial, record: LaunchRecord) -> None:
         self._progress.catch_up()
-        self._trials.end(trial, record, self._progress.launches)
+        if not self._trials.end(trial, record, self._progress.launches) and not self._was_closed:
+            self._was_closed = True
+            self._notice(
+                f"trial {trial.number} (launch {record.number}) was closed by another driver of this study, which took this one "
+                "for dead; this run goes on, and what it measures counts. It is told once"
+            )
         if record.outcome is Outcome.LOST:
             self._agenda.give_up(record.asked)
 

@@ -98,6 +98,8 @@ def settle(
     name: str,
     store: Store,
     is_live: Callable[[str], bool] | None = None,
+    wait: Callable[[float], object] | None = None,
+    told: Callable[[str], None] | None = None,
 ) -> tuple[LaunchRecord, ...]:
     """Close trials and launches that no live process runs.
 
@@ -109,6 +111,8 @@ def settle(
         name: The study's.
         store: Its launches, and the drivers' signs of life.
         is_live: Of an owner; without it as `owners_alive` tells it.
+        wait: Passes seconds while a driver whose clock may differ is watched, see `owners_alive`.
+        told: Gets one line before a watch.
 
     Returns:
         All launches of the study, as they are now.
@@ -117,7 +121,7 @@ def settle(
     running = trials.running()
     owners = store.owners(name)
     launches = store.launches(name)
-    is_live = is_live or owners_alive(store)
+    is_live = is_live or owners_alive(store, wait=wait, told=told)
     live = {trial.number for trial in running if is_live(str(trial.user_attrs.get(OWNER, "")))}
     cut = {number for number, owner in owners.items() if not is_live(owner)}
     launches = tuple(

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable
 from functools import partial
 
 from optuna.storages import BaseStorage
 
 from search.cluster import Executor
 from search.config import SpecConfig
+from search.contracts import LaunchPaths
 from search.errors import UsageError
+from search.outcomes import Outcome
 from search.samplers.factory import make_sampler
 from search.samplers.finite import FiniteSpaceSampler
 from search.samplers.warm_start import earlier_evidence
+from search.server.scrub import scrub
+from search.spec.stored import masker_of
 from search.storage.heartbeat import heartbeat
 from search.storage.optuna_side import quiet_optuna
+from search.storage.records import LaunchRecord
 from search.storage.store import Store
 from search.study.budget import Budget
 from search.study.context import Overrides, StudyContext, Watch
@@ -79,9 +86,16 @@ def run_study(
         slots=len(executor.slots),
         restarts=context.recorded is not None and any(context.recorded.starts(one) > 1 for one in space.configs),
     )
+
+    def pause(seconds: float) -> None:
+        interrupts.sleep(seconds)
+        interrupts.check()
+
     with quiet_optuna(), heartbeat(store):
         trials = Trials(study, sampler, spec, kind, claim=partial(store.claim, context.name))
-        launches = settle(trials, name=context.name, store=store)
+        launches = settle(trials, name=context.name, store=store, wait=pause, told=watch.notice)
+        if kind == "measured":
+            _scrub_what_was_cut(context, launches)
         progress = Progress(context, store=store, budget=budget, launches=launches)
         loop = Loop(
             context,
@@ -120,6 +134,14 @@ def run_study(
             interrupts=interrupts,
         )
         return loop.run()
+
+
+def _scrub_what_was_cut(context: StudyContext, launches: Iterable[LaunchRecord]) -> None:
+    """Take the secrets out of logs whose driver died before it could."""
+    masker = masker_of(context.spec.engine, inherited=os.environ)
+    for launch in launches:
+        if launch.outcome is Outcome.INTERRUPTED and launch.folder:
+            scrub(LaunchPaths(context.reports / launch.folder).server_log, masker)
 
 
 def _sampler(context: StudyContext, name: str, seed: int | None, watch: Watch) -> FiniteSpaceSampler:

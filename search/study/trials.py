@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from statistics import fmean
 from typing import Any, TypeAlias
 
+from optuna.exceptions import UpdateFinishedTrialError
 from optuna.study import Study
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
@@ -14,6 +16,7 @@ from search.metrics import mean_rate, values_of
 from search.outcomes import Note, Outcome, Reason
 from search.samplers.evidence import EVIDENCE, evidence_of
 from search.samplers.finite import MAY_ASK_AGAIN, FiniteSpaceSampler
+from search.server.alike import same_cause
 from search.spec.study import StudySpec
 from search.storage.owner import OWNER, this_process
 from search.storage.records import LaunchRecord, StudyKind
@@ -62,8 +65,8 @@ def _fails_alike(trial: int, launches: Sequence[LaunchRecord]) -> bool:
     A host can be mended between two runs, so its faults do not count.
     """
     lost = [launch for launch in launches if launch.trial == trial and launch.reason is Reason.UNKNOWN]
-    lines = [launch.evidence.root_line for launch in lost[-2:] if launch.evidence]
-    return len(lines) == 2 and lines[0] == lines[1]
+    seen = [launch.evidence for launch in lost[-2:] if launch.evidence]
+    return len(seen) == 2 and same_cause(*seen)
 
 
 class Trials:
@@ -154,14 +157,27 @@ class Trials:
         """Whether every valid config is taken."""
         return not self._sampler.remaining(self._study)
 
-    def end(self, trial: Trial, launch: LaunchRecord, launches: Sequence[LaunchRecord]) -> None:
+    def end(self, trial: Trial, launch: LaunchRecord, launches: Sequence[LaunchRecord]) -> bool:
         """End a trial as its last launch ended.
 
         Args:
             trial: A running trial.
             launch: Its last launch.
             launches: All launches of the study, for the values of a failure.
+
+        Returns:
+            Whether it was still open. Another driver that took this one for dead has closed it otherwise; what was
+            measured is then told as a trial of its own.
         """
+        try:
+            self._end(trial, launch, launches)
+        except UpdateFinishedTrialError:
+            if launch.outcome is Outcome.MEASURED:
+                self._file_under_what_ran(launch)
+            return False
+        return True
+
+    def _end(self, trial: Trial, launch: LaunchRecord, launches: Sequence[LaunchRecord]) -> None:
         for key, value in self._attributes(launch).items():
             trial.set_user_attr(key, value)
         values: tuple[float, float] | None = None
@@ -192,9 +208,11 @@ class Trials:
 
     def abandon(self, trial: Trial, *, reason: str) -> None:
         """End a trial without a verdict; its config may be asked again."""
-        trial.set_user_attr("outcome", Outcome.INTERRUPTED.value)
-        trial.set_user_attr("reason", reason)
-        self._fail(trial, again=True)
+        # Whoever else closed it meanwhile has done the same.
+        with suppress(UpdateFinishedTrialError):
+            trial.set_user_attr("outcome", Outcome.INTERRUPTED.value)
+            trial.set_user_attr("reason", reason)
+            self._fail(trial, again=True)
 
     def running(self, *, owner: str | None = None) -> list[FrozenTrial]:
         """Running and waiting trials, of one owner or of all."""

@@ -15,7 +15,7 @@ def test_write_report_makes_every_file(tmp_path, content):
     made = {path.relative_to(tmp_path / "r").as_posix() for path in (tmp_path / "r").rglob("*") if path.is_file()}
     assert made == {
         *("front.csv", "front.json", "trials.csv", "summary.md", "index.html"),
-        *("launch/off.sh", "launch/v2-k1-s2-d3.sh"),
+        *("launch/off.sh", "launch/v2-k1-s2-d3.sh", "launch/.made-by-search.json"),
     }
     assert json.loads((tmp_path / "r/front.json").read_text())["study"] == "kimi-k25.simulated"
 
@@ -61,7 +61,7 @@ def test_scripts_of_former_picks_go(tmp_path, content):
     (tmp_path / "launch/mine.txt").write_text("kept")
     picks = content.judgement.picks[:1]
     write_tables(tmp_path, replace(content, judgement=replace(content.judgement, picks=picks)))
-    assert sorted(path.name for path in (tmp_path / "launch").iterdir()) == ["mine.txt", "off.sh"]
+    assert sorted(path.name for path in (tmp_path / "launch").glob("[!.]*")) == ["mine.txt", "off.sh"]
 
 
 def test_summary_tells_label_headlines_front_and_failures(tmp_path, content):

@@ -102,7 +102,7 @@ def test_result_line_says_what_was_asked_when_something_else_ran(content):
 def test_failure_line_gives_reason_and_log_and_no_control_characters(content):
     launch = replace(content.launches[3], evidence=Evidence("out of\x1b[2J\r memory", log_path="a/server.log"))
     assert launched_line(launch, content.judgement, of=40) == (
-        "[ 4/40] v1-k2-s2-d7  FAILED OOM_GRAPH  out of [2J memory  see a/server.log"
+        "[ 4/40] v1-k2-s2-d7  FAILED OOM_GRAPH  out of memory  see a/server.log"
     )
 
 

@@ -1,5 +1,7 @@
 """The loop from first baseline to last proposal, on a scripted engine."""
 
+from itertools import count
+
 import pytest
 from optuna.trial import TrialState
 
@@ -316,3 +318,47 @@ def test_known_config_outside_the_space_is_refused_before_any_launch(lab):
     heard = lab.run(engine, text=lab.text.replace("known: [v2-k1-s2-d3]", "known: [v2-k2-s2-d7]"))
     assert isinstance(heard.error, UsageError) and "v2-k2-s2-d7" in str(heard.error)
     assert engine.launched == [] and not heard.starts
+
+
+def test_refusal_of_the_whole_host_that_differs_in_numbers_alone_costs_three_launches(lab):
+    """One config twice and a sibling once: alike but for numbers, addresses and folders, it is no config's fault."""
+    seen = count(1)
+
+    def refuses(config, _):
+        if not config.speculates:
+            return Script()
+        number = next(seen)
+        line = f"RuntimeError: worker {4000 + number} at 0x{number:08x} was refused by /srv/run-{number}/broker.sock"
+        return Script(launch_error=LaunchFailed(Reason.UNKNOWN, Evidence(line, "loading")))
+
+    engine = ScriptedEngine(refuses)
+    heard = lab.run(engine, launches=9)
+    assert isinstance(heard.error, BreakerOpen) and "in the same way" in str(heard.error)
+    assert len(engine.launched) == 4 and len(set(engine.launched)) == 3  # the baseline, one config twice, another once
+
+
+def test_config_that_alone_fails_twice_alike_is_not_asked_again_and_the_study_goes_on(lab):
+    seen = count(1)
+
+    def refuses(config, _):
+        if config.config_id != "v2-k1-s2-d3":
+            return Script()
+        line = f"RuntimeError: worker {next(seen)} was refused"
+        return Script(launch_error=LaunchFailed(Reason.UNKNOWN, Evidence(line, "loading")))
+
+    engine = ScriptedEngine(refuses)
+    assert lab.run(engine, launches=20).ending is Ending.EXHAUSTED
+    assert engine.launched.count("v2-k1-s2-d3") == 2
+    assert lab.run(again := ScriptedEngine(refuses), launches=20).ending is Ending.EXHAUSTED
+    assert again.launched == []
+
+
+def test_three_big_configs_that_lack_unlike_amounts_of_memory_do_not_stop_the_study(lab):
+    def lacks(config, _):
+        if not config.speculates:
+            return Script()
+        line = f"OutOfMemoryError: CUDA out of memory. Tried to allocate {len(str(config)) + next(seen)} MiB"
+        return Script(launch_error=LaunchFailed(Reason.OOM_KV, Evidence(line, "memory pools")))
+
+    seen = count(1)
+    assert lab.run(ScriptedEngine(lacks), launches=20).ending is Ending.EXHAUSTED

@@ -140,3 +140,14 @@ def test_fingerprint_takes_facts_and_hides_secrets(study_text):
     assert "hf_first" not in str(first) and first["engine.env.NCCL_ALGO"] == "Ring"
     changed = [line.split(":")[0] for line in differences(first, second)]
     assert changed == ["engine.env.HF_TOKEN", "gpus"]
+
+
+def test_log_that_a_killed_driver_left_is_scrubbed_by_the_next_run(half_done, monkeypatch):
+    lab, trials, store = half_done
+    monkeypatch.setenv("HUB_TOKEN", "s3cretS3cret9")
+    leave_running(trials, store, "v2-k1-s2-d3")
+    folder = lab.folder / "reports" / store.launches("lab")[-1].folder
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "server.log").write_text("login with s3cretS3cret9\nready\n")
+    lab.run(engine(), launches=2)
+    assert (folder / "server.log").read_text() == "login with ***\nready\n"

@@ -15,6 +15,7 @@ from search.spec.file import parse_study
 from search.storage.optuna_side import optuna_storage
 from search.storage.store import Store
 from search.study.events import Ending
+from search.study.resume import settle
 from search.study.trials import Trials
 from search.testing.engines import Script, ScriptedEngine
 
@@ -101,3 +102,31 @@ def test_driver_that_joins_while_the_baseline_runs_elsewhere_searches(lab, monke
     assert joined.error is None and joined.ending is Ending.LAUNCHES
     assert [launch.number for launch in joined.launches] == [2, 3]
     assert [launch.outcome for launch in lab.launches()] == [None, Outcome.MEASURED, Outcome.MEASURED]
+
+
+def test_driver_whose_open_trial_another_one_closes_goes_on_keeps_its_measurements_and_says_it_once(lab):
+    """As a driver does that takes this one for dead: rows closed, the config free again."""
+
+    def struck(config, _):
+        if config.speculates:
+            storage = optuna_storage(lab.folder / "trials.db")
+            study = optuna.load_study(study_name="lab", storage=storage)
+            sampler = FiniteSpaceSampler(None, configs=[SpecConfig.from_id(c) for c in lab.configs], seed=0)
+            with Store(lab.folder / "trials.db") as store:
+                spec = parse_study(lab.text, name="lab.yaml")
+                settle(Trials(study, sampler, spec, "measured"), name="lab", store=store, is_live=lambda _: False)
+            storage.remove_session()
+            storage.engine.dispose()
+        return Script()
+
+    heard = lab.run(ScriptedEngine(struck), launches=4)
+    assert heard.error is None and heard.ending is Ending.LAUNCHES
+    launches = lab.launches()
+    assert [launch.outcome for launch in launches] == [Outcome.MEASURED] * 4
+    assert all(launch.phases for launch in launches)
+    assert len({launch.asked for launch in launches}) == 4
+    assert sum("was closed by another driver" in line for line in heard.notices) == 1
+    # The sampler learns of each measurement, though its trial was closed.
+    told = {trial.user_attrs["config_id"] for trial in lab.trials() if trial.state is TrialState.COMPLETE}
+    assert told == {launch.asked.config_id for launch in launches}
+    assert all(trial.state.is_finished() for trial in lab.trials())
