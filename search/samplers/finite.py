@@ -101,6 +101,29 @@ class _Finished:
     view: FrozenTrial | None
 
 
+class _Settled:
+    """The trials at the front of a study's list that have all ended: what asks want to know of them, added up.
+
+    Attributes:
+        trials: In their order; none of them changes any more.
+        first: The number of the first trial of each place that is taken.
+        views: Those that the stock sampler sees.
+    """
+
+    def __init__(self) -> None:
+        self.trials: list[FrozenTrial] = []
+        self.first: dict[int | None, int] = {}
+        self.views: list[FrozenTrial] = []
+
+    def add(self, found: _Finished) -> None:
+        """The next one."""
+        self.trials.append(found.trial)
+        if not found.free:
+            self.first.setdefault(found.place, found.trial.number)
+        if found.view is not None:
+            self.views.append(found.view)
+
+
 class FiniteSpaceSampler(BaseSampler):
     """Asks a stock sampler until it proposes a valid config nobody has asked, else takes the nearest.
 
@@ -126,6 +149,7 @@ class FiniteSpaceSampler(BaseSampler):
         self._view_space = view_distributions_of(config for config in self._configs if config.speculates)
         self._given_up: set[int | None] = set()
         self._finished: dict[int, _Finished] = {}
+        self._settled = _Settled()
         self._fallback = RandomSampler(seed=seed)
 
     @property
@@ -152,9 +176,11 @@ class FiniteSpaceSampler(BaseSampler):
     def is_taken_before(self, study: Study, number: int, config: SpecConfig) -> bool:
         """Whether a trial with a lower number than `number` has `config`."""
         place = self._places.get(key_of(config.params))
-        return place is not None and any(
-            trial.number < number and self._place(trial) == place and not self._is_free_again(trial)
-            for trial in study.get_trials(deepcopy=False)
+        settled, later = self._split(study.get_trials(deepcopy=False))
+        if place is None or settled.first.get(place, number) < number:
+            return place is not None
+        return any(
+            trial.number < number and self._place(trial) == place and not self._is_free_again(trial) for trial in later
         )
 
     def reseed_rng(self) -> None:
@@ -219,11 +245,12 @@ class FiniteSpaceSampler(BaseSampler):
             study._storage.set_trial_system_attr(trial._trial_id, name, value)
 
     def _view(self, study: Study, asking: FrozenTrial, stock: BaseSampler) -> Study:
-        trials = study._get_trials(deepcopy=False, use_cache=True)
+        settled, later = self._split(study._get_trials(deepcopy=False, use_cache=True))
         known: list[FrozenTrial] = []
         if not isinstance(stock, RandomSampler):
-            known = [seen for trial in trials if trial.state.is_finished() and (seen := self._facts(trial).view)]
-        others = [trial for trial in trials if trial.state is TrialState.RUNNING and trial.number != asking.number]
+            ended = [seen for trial in later if trial.state.is_finished() and (seen := self._facts(trial).view)]
+            known = [*settled.views, *ended]
+        others = [trial for trial in later if trial.state is TrialState.RUNNING and trial.number != asking.number]
         shown = [*known, *self._lies(study, others, known)]
         return optuna.create_study(storage=_ViewStorage(shown), directions=study.directions, sampler=stock)
 
@@ -232,7 +259,7 @@ class FiniteSpaceSampler(BaseSampler):
     ) -> Iterator[FrozenTrial]:
         """Running trials as if they had ended with the worst values seen; none before any are seen."""
         complete = [trial for trial in known if trial.state is TrialState.COMPLETE]
-        if not complete:
+        if not complete or not running:
             return
         worst = [
             (max if direction is StudyDirection.MINIMIZE else min)(trial.values[place] for trial in complete)
@@ -264,14 +291,28 @@ class FiniteSpaceSampler(BaseSampler):
             self._finished[trial._trial_id] = known
         return known
 
+    def _split(self, trials: list[FrozenTrial]) -> tuple[_Settled, list[FrozenTrial]]:
+        """The trials before the first that has not ended, added up since the last call, and those from it on."""
+        settled = self._settled
+        # Compares objects, not what is in them, while they are the same: fast however many there are.
+        if trials[: len(settled.trials)] != settled.trials:
+            settled = self._settled = _Settled()
+        for place in range(len(settled.trials), len(trials)):
+            if not trials[place].state.is_finished():
+                break
+            settled.add(self._facts(trials[place]))
+        return settled, trials[len(settled.trials) :]
+
     def _place(self, trial: FrozenTrial) -> int | None:
         return self._facts(trial).place if trial.state.is_finished() else self._places.get(_key_of_trial(trial))
 
-    def _free(self, trials: Sequence[FrozenTrial], *, but: FrozenTrial | None) -> list[SpecConfig]:
+    def _free(self, trials: list[FrozenTrial], *, but: FrozenTrial | None) -> list[SpecConfig]:
         """See `remaining`."""
-        taken = self._given_up | {
+        settled, later = self._split(trials)
+        taken = self._given_up | settled.first.keys()
+        taken |= {
             self._place(trial)
-            for trial in trials
+            for trial in later
             if (but is None or trial.number != but.number) and not self._is_free_again(trial)
         }
         return [config for place, config in enumerate(self._by_key.values()) if place not in taken]
