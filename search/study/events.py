@@ -69,7 +69,10 @@ class Judgements:
 
     @cached_property
     def brief(self) -> Judgement:
-        """Of the baselines and this launch: all that a line about it needs, as cheap late in a study as early."""
+        """Of the baselines and this launch: all that a line about it needs, as cheap late in a study as early.
+
+        Of baselines that tie, the line may be compared with another one than the report compares with.
+        """
         return self._brief()
 
     @cached_property

@@ -3,14 +3,10 @@
 What Optuna's samplers do with the trials that they are shown is theirs; they are asked once.
 """
 
-import sys
-from pathlib import Path
-
 import optuna
 import pytest
 from optuna.trial import create_trial
 
-import search
 from search.config import SpecConfig
 from search.samplers.factory import make_sampler
 from search.storage.optuna_side import quiet_optuna
@@ -40,27 +36,8 @@ def study_of(sampler, configs):
     return study
 
 
-OURS = str(Path(search.__file__).parent)
-
-
-def calls_of(work):
-    """Functions that our code is called as, or calls, during `work`; one turn of a generator counts as a call."""
-    count = 0
-
-    def seen(frame, event, argument):  # noqa: ARG001
-        nonlocal count
-        count += event in ("call", "c_call") and frame.f_code.co_filename.startswith(OURS)
-
-    sys.setprofile(seen)
-    try:
-        work()
-    finally:
-        sys.setprofile(None)
-    return count
-
-
 @pytest.mark.parametrize("name", ["tpe", "random", "grid"])
-def test_ask_at_1000_trials_costs_at_most_twice_what_it_costs_at_100(name, configs):
+def test_ask_at_1000_trials_costs_at_most_twice_what_it_costs_at_100(name, configs, calls_of):
     costs = []
     for many in (100, 1000):
         sampler = make_sampler(name, configs=configs, seed=1)
