@@ -38,7 +38,7 @@ def calls_of():
     def count(work):
         calls = 0
 
-        def seen(frame, event, argument):  # noqa: ARG001
+        def seen(frame, event, argument):
             nonlocal calls
             calls += event in ("call", "c_call") and frame.f_code.co_filename.startswith(OURS)
 
