@@ -2,7 +2,11 @@
 
 A strike is accepted from the moment the handler is installed, which `/proc` tells; before it, Python itself starts
 up and ends as the system pleases. An accepted strike must end the process with 130, without a traceback; 0 is right
-only for a strike after the last line, when everything is complete and stored. Each struck database must resume.
+only for a strike after the last line, when everything is complete and stored. One that comes between the first line of
+the run and its end must say how to resume. Each struck database must resume.
+
+Some runs are whole processes, which mostly import; the others are forked from one that has imported everything, so
+that most of their strikes meet launches.
 
     python benchmarks/interrupts.py [--strikes N] [--seed N] [--jobs N] [--json PATH]
 """
@@ -11,6 +15,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
+import os
 import random
 import signal
 import subprocess
@@ -18,22 +24,29 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Protocol
 
 from typer.testing import CliRunner
 
 from search.cli.app import app
+from search.run import _work
 from search.storage.store import Store
+from search.study.events import Ending
+from search.study.signals import interruptible
 
 HARMLESS_S = 180.0
 """After a strike a process should need seconds; one that is still there by then hangs."""
 STUDY = ("--study", "kimi-k25", "--simulate")
 LAUNCHES = 3
+WHOLE = 0.3
+"""Share of runs that are whole processes."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +55,12 @@ class Strike:
 
     Attributes:
         number: Of the signal.
+        whole: The run is a whole process; else it is forked with everything imported.
         after_s: From the start of the process.
         accepted: Our handler was installed.
         complete: The last line had been printed by then.
+        running: It met the loop: the run had told its plan and ended before its time.
+        told: Standard error says how to resume.
         code: Of the struck process.
         ended_s: From the strike to its end.
         traceback: Its standard error holds one.
@@ -53,9 +69,12 @@ class Strike:
     """
 
     number: str
+    whole: bool
     after_s: float
     accepted: bool
     complete: bool
+    running: bool
+    told: bool
     code: int
     ended_s: float
     traceback: bool
@@ -66,6 +85,8 @@ class Strike:
     def is_kept(self) -> bool:
         """Whether the promise held."""
         if self.resumed != 0 or self.launches != LAUNCHES or (self.traceback and self.accepted):
+            return False
+        if self.accepted and self.running and not self.told:
             return False
         return not self.accepted or self.code == 130 or (self.code == 0 and self.complete)
 
@@ -83,46 +104,131 @@ def command(folder: Path) -> list[str]:
     return [sys.executable, "-m", "search.run", *words(folder)]
 
 
+class Process(Protocol):
+    """A run under way."""
+
+    pid: int
+
+    def poll(self) -> int | None:
+        """Its exit code; None while it runs."""
+        ...
+
+    def wait(self, timeout: float) -> int:
+        """Its exit code once it has one; `subprocess.TimeoutExpired` where that takes too long."""
+        ...
+
+
+class Forked:
+    """A run forked from a process that has imported everything.
+
+    Args:
+        folder: Of its database, its report and what it says.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload([__name__ if __name__ != "__main__" else "benchmarks.interrupts", *PRELOADED])
+        self._process = context.Process(target=forked, args=(folder,))
+        self._process.start()
+        assert self._process.pid is not None
+        self.pid = self._process.pid
+
+    def poll(self) -> int | None:
+        """See `Process`."""
+        return self._process.exitcode
+
+    def wait(self, timeout: float) -> int:
+        """See `Process`."""
+        self._process.join(timeout)
+        if self._process.exitcode is None:
+            raise subprocess.TimeoutExpired("a forked run", timeout)
+        return self._process.exitcode
+
+
+PRELOADED = ("search.app.run", "search.cli.display", "search.model.belief", "search.report.page")
+"""What a run imports late."""
+
+
+def forked(folder: Path) -> None:
+    """The run, in its process."""
+    for name, stream in (("out", 1), ("err", 2)):
+        os.dup2(os.open(folder / name, os.O_WRONLY | os.O_CREAT), stream)
+    heeding()
+    sys.argv = ["search.run", *words(folder)]
+    interruptible(_work)
+
+
+def started(folder: Path, *, whole: bool) -> Process:
+    """A run whose streams go to `out` and `err` in `folder`."""
+    if not whole:
+        return Forked(folder)
+    with (folder / "out").open("w") as out, (folder / "err").open("w") as err:
+        return subprocess.Popen(command(folder), stdout=out, stderr=err, preexec_fn=heeding)
+
+
 def is_handled(pid: int, number: int) -> bool:
-    """Whether a process has a handler of its own for a signal."""
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    caught = next((line.split()[1] for line in lines if line.startswith("SigCgt:")), "0")
+    """Whether a process is there and has a handler of its own for a signal."""
+    caught = "0"
+    with suppress(FileNotFoundError, ProcessLookupError):
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+        caught = next((line.split()[1] for line in lines if line.startswith("SigCgt:")), "0")
     return bool(int(caught, 16) >> (number - 1) & 1)
 
 
-def strike(lasts_s: float, seed: int) -> Strike:
-    """One run that is struck at a random moment of the `lasts_s` that it should take, and resumed."""
+def said(folder: Path, name: str) -> str:
+    """What a run has written to `out` or `err` so far."""
+    path = folder / name
+    return path.read_text() if path.exists() else ""
+
+
+def is_running(out: str) -> bool:
+    """Whether a run that says this has told its plan and has not come to an end of its own."""
+    ends = [line.removeprefix("ended: ") for line in out.splitlines() if line.startswith("ended: ")]
+    return "\nplan: " in out and all(end == Ending.INTERRUPTED for end in ends)
+
+
+def strike(lasts_s: Mapping[bool, float], seed: int) -> Strike:
+    """One run that is struck at a random moment of the time that it should take, and resumed.
+
+    Args:
+        lasts_s: How long a run takes that nobody strikes, by whether it is a whole process.
+        seed: Of everything random.
+    """
     rng = random.Random(seed)
     number = rng.choice((signal.SIGINT, signal.SIGTERM))
-    after_s = rng.uniform(0.0, lasts_s)
+    whole = rng.random() < WHOLE
+    after_s = rng.uniform(0.0, lasts_s[whole])
     with TemporaryDirectory(prefix="search-interrupts-") as name:
         folder = Path(name)
-        out, err = folder / "out", folder / "err"
-        with out.open("w") as stdout, err.open("w") as stderr:
-            process = subprocess.Popen(command(folder), stdout=stdout, stderr=stderr, preexec_fn=heeding)
+        process = started(folder, whole=whole)
         time.sleep(after_s)
         # SIGTERM is the one that tells: Python itself handles SIGINT from its start.
         accepted = process.poll() is None and is_handled(process.pid, signal.SIGTERM)
-        complete = "front.csv" in out.read_text()
+        complete = "front.csv" in said(folder, "out")
         struck = time.perf_counter()
-        process.send_signal(number)
+        with suppress(ProcessLookupError):
+            os.kill(process.pid, number)
         try:
             code = process.wait(HARMLESS_S)
         except subprocess.TimeoutExpired:
-            process.kill()
-            code = process.wait()
+            os.kill(process.pid, signal.SIGKILL)
+            code = process.wait(HARMLESS_S)
         ended_s = time.perf_counter() - struck
-        complete = complete or (code == 0 and "summary.md" in out.read_text())
+        out, err = said(folder, "out"), said(folder, "err")
+        complete = complete or (code == 0 and "summary.md" in out)
         with RESUMING:
             resumed = CliRunner().invoke(app, ["run", *words(folder)]).exit_code
         return Strike(
             number=number.name,
+            whole=whole,
             after_s=after_s,
             accepted=accepted,
             complete=complete,
+            running=is_running(out),
+            told="\nResume with: " in err,
             code=code,
             ended_s=ended_s,
-            traceback="Traceback" in err.read_text() or "Exception ignored" in err.read_text(),
+            traceback="Traceback" in err or "Exception ignored" in err,
             resumed=resumed,
             launches=launches_in(folder),
         )
@@ -141,23 +247,23 @@ def launches_in(folder: Path) -> int:
         return sum(launch.outcome is not None for launch in store.launches(study.name))
 
 
-def life(folder: Path) -> float:
-    """Seconds that a run takes that nobody strikes, once its modules are in the file cache."""
-    for attempt in ("cold", "warm"):
-        began = time.perf_counter()
-        subprocess.run(command(folder / attempt), stdout=subprocess.DEVNULL, check=True)
+def life(folder: Path, *, whole: bool) -> float:
+    """Seconds that a run takes that nobody strikes."""
+    folder.mkdir(parents=True)
+    began = time.perf_counter()
+    code = started(folder, whole=whole).wait(HARMLESS_S)
+    assert code == 0, f"A run that nobody struck ended with {code}: {said(folder, 'err')}"
     return time.perf_counter() - began
 
 
 def run(strikes: int, *, seed: int, jobs: int) -> Iterator[Strike]:
     """`strikes` runs, `jobs` of them at a time: a busy machine stretches the moments between two lines."""
     with TemporaryDirectory(prefix="search-interrupts-") as name, ThreadPoolExecutor(jobs) as pool:
-        folders = [Path(name) / str(job) for job in range(jobs)]
-        for folder in folders:
-            for attempt in ("cold", "warm"):
-                (folder / attempt).mkdir(parents=True)
-        lasts_s = max(pool.map(life, folders))
-        yield from pool.map(partial(strike, lasts_s), range(seed, seed + strikes))
+        # The first of each only fills the file cache and the process that others are forked from.
+        lives = [
+            (whole, life(Path(name) / str(place), whole=whole)) for place, whole in enumerate((False, False, True))
+        ]
+        yield from pool.map(partial(strike, dict(lives)), range(seed, seed + strikes))
 
 
 def main() -> None:
@@ -168,16 +274,18 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     found: list[Strike] = []
+    terminal = sys.stdout  # while a study is resumed in this process, its lines go elsewhere, and so would ours
     for one in run(options.strikes, seed=options.seed, jobs=options.jobs):
         found.append(one)
         if not one.is_kept:
-            print(f"lost: {one}", flush=True)
+            print(f"lost: {one}", file=terminal, flush=True)
         if options.json:  # renewed after each, for it takes an hour
             options.json.write_text(json.dumps([asdict(one) for one in found], indent=2) + "\n")
     lost = [one for one in found if not one.is_kept]
     accepted = [one for one in found if one.accepted]
     for code, count in sorted(Counter(one.code for one in accepted).items()):
         print(f"exit {code:>4}  {count:>4} of {len(accepted)} accepted strikes")
+    print(f"in the loop, and told how to resume: {sum(one.running and one.told for one in accepted)}")
     print(f"too early or too late to be accepted: {len(found) - len(accepted)}")
     print(f"slowest end {max((one.ended_s for one in accepted), default=0.0):.1f} s after its strike")
     if lost:

@@ -32,7 +32,7 @@ from search.storage.optuna_side import optuna_storage
 from search.storage.records import LaunchRecord
 from search.storage.store import Store
 from search.study.context import Overrides, StudyContext, Watch
-from search.study.events import Ending, Launching, RunStart
+from search.study.events import Ending, Judgements, Launching, RunStart
 from search.study.runner import run_study
 
 TARGET_S = 1.0
@@ -79,7 +79,7 @@ class Stopwatch:
     def launching(self, launch: Launching) -> None:
         """Nothing to note."""
 
-    def launched(self, launch: LaunchRecord, judgement: Judgement) -> None:  # noqa: ARG002
+    def launched(self, launch: LaunchRecord, judgements: Judgements) -> None:  # noqa: ARG002
         """The last listener is told last."""
         self._note()
 

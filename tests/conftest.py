@@ -3,7 +3,10 @@
 import itertools
 import os
 import signal
+import sys
+from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
 # Before numpy is loaded. Two test processes on two cores with two BLAS threads each wait for one
@@ -19,6 +22,35 @@ settings.load_profile("untimed")
 
 SLOW_S = 5.0
 """A test that takes longer on a quiet machine bears the marker `slow`."""
+
+
+OURS = str(Path(__file__).parent.parent / "search")
+
+
+@pytest.fixture
+def calls_of():
+    """Counts what our code costs where times would tell of the machine.
+
+    Of a piece of work: the functions of ours that are called and those that they call; one turn of a generator
+    counts as a call.
+    """
+
+    def count(work):
+        calls = 0
+
+        def seen(frame, event, argument):
+            nonlocal calls
+            calls += event in ("call", "c_call") and frame.f_code.co_filename.startswith(OURS)
+
+        before = sys.getprofile()
+        sys.setprofile(seen)
+        try:
+            work()
+        finally:
+            sys.setprofile(before)
+        return calls
+
+    return count
 
 
 def pytest_configure(config):

@@ -22,7 +22,7 @@ from search.storage.records import LaunchRecord
 from search.storage.store import Store
 from search.storage.urls import storage_url
 from search.study.context import Overrides, StudyContext, Watch
-from search.study.events import Ending, Launching, Listener, RunStart
+from search.study.events import Ending, Judgements, Launching, Listener, RunStart
 from search.study.outputs import prepare
 from search.study.resume import accept_changes
 from search.study.runner import run_study
@@ -153,12 +153,12 @@ class Paced:
         """See `Listener`."""
         self._listener.launching(launch)
 
-    def launched(self, launch: LaunchRecord, judgement: Judgement) -> None:
+    def launched(self, launch: LaunchRecord, judgements: Judgements) -> None:
         """See `Listener`."""
         began = self._clock.monotonic()
         if began < self._next_at:
             return
-        self._listener.launched(launch, judgement)
+        self._listener.launched(launch, judgements)
         ended = self._clock.monotonic()
         self._next_at = ended + (ended - began) / self._share
 
@@ -183,10 +183,10 @@ class Fanout:
         for listener in self._listeners:
             listener.launching(launch)
 
-    def launched(self, launch: LaunchRecord, judgement: Judgement) -> None:
+    def launched(self, launch: LaunchRecord, judgements: Judgements) -> None:
         """See `Listener`."""
         for listener in self._listeners:
-            listener.launched(launch, judgement)
+            listener.launched(launch, judgements)
 
     def ended(self, ending: Ending, judgement: Judgement) -> None:
         """See `Listener`."""
@@ -210,7 +210,7 @@ class _End:
     def launching(self, launch: Launching) -> None:
         """See `Listener`."""
 
-    def launched(self, launch: LaunchRecord, judgement: Judgement) -> None:
+    def launched(self, launch: LaunchRecord, judgements: Judgements) -> None:
         """See `Listener`."""
 
     def ended(self, ending: Ending, judgement: Judgement) -> None:

@@ -13,7 +13,7 @@ from search.cli.ending import end_lines, result_json
 from search.cli.guard import say, told
 from search.report.lines import launched_line, launching_line, start_lines
 from search.storage.records import LaunchRecord
-from search.study.events import Ending, Launching, RunStart
+from search.study.events import Ending, Judgements, Launching, RunStart
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -48,7 +48,7 @@ class QuietDisplay:
     def launching(self, launch: Launching) -> None:
         """See `Listener`."""
 
-    def launched(self, launch: LaunchRecord, judgement: Judgement) -> None:
+    def launched(self, launch: LaunchRecord, judgements: Judgements) -> None:
         """See `Listener`."""
 
     def ended(self, ending: Ending, judgement: Judgement) -> None:
@@ -97,9 +97,9 @@ class PlainDisplay(QuietDisplay):
         if self._waits or launch.stage not in ("baseline", "known"):
             self._say(_launching_line(launch))
 
-    def launched(self, launch: LaunchRecord, judgement: Judgement) -> None:
+    def launched(self, launch: LaunchRecord, judgements: Judgements) -> None:
         """See `Listener`."""
-        self._say(launched_line(launch, judgement, of=self._of))
+        self._say(launched_line(launch, judgements.brief, of=self._of))
 
     def ended(self, ending: Ending, judgement: Judgement) -> None:  # noqa: ARG002
         """See `Listener`."""
@@ -134,12 +134,12 @@ class LiveDisplay(PlainDisplay):
         self._of = launch.of
         self._tasks[launch.number] = self._live().add_task(_launching_line(launch), total=None)
 
-    def launched(self, launch: LaunchRecord, judgement: Judgement) -> None:
+    def launched(self, launch: LaunchRecord, judgements: Judgements) -> None:
         """See `Listener`."""
         task = self._tasks.pop(launch.number, None)
         if self._progress and task is not None:
             self._progress.remove_task(task)
-        super().launched(launch, judgement)
+        super().launched(launch, judgements)
 
     def ended(self, ending: Ending, judgement: Judgement) -> None:
         """See `Listener`."""

@@ -15,7 +15,7 @@ from search.report.files import write_page, write_tables
 from search.report.lines import launched_line, launching_line, start_lines
 from search.report.text import one_line
 from search.storage.records import LaunchRecord
-from search.study.events import Ending, Launching, RunStart
+from search.study.events import Ending, Judgements, Launching, RunStart
 
 PAGE_EVERY_S = 30.0
 _log = logging.getLogger(__name__)
@@ -42,10 +42,10 @@ class ReportListener:
     def launching(self, launch: Launching) -> None:
         """See `Listener`."""
 
-    def launched(self, launch: LaunchRecord, judgement: Judgement) -> None:  # noqa: ARG002
+    def launched(self, launch: LaunchRecord, judgements: Judgements) -> None:  # noqa: ARG002
         """See `Listener`."""
         due = self._page_at is None or self._clock.monotonic() - self._page_at >= PAGE_EVERY_S
-        self._write(judgement, page=due)
+        self._write(judgements.whole, page=due)
         if due:
             self._page_at = self._clock.monotonic()
 
@@ -93,9 +93,9 @@ class RunLog:
         self._of = launch.of
         self._write(launching_line(launch))
 
-    def launched(self, launch: LaunchRecord, judgement: Judgement) -> None:
+    def launched(self, launch: LaunchRecord, judgements: Judgements) -> None:
         """See `Listener`."""
-        self._write(launched_line(launch, judgement, of=self._of))
+        self._write(launched_line(launch, judgements.brief, of=self._of))
 
     def ended(self, ending: Ending, judgement: Judgement) -> None:
         """See `Listener`."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from copy import copy
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 import optuna
 from optuna.distributions import BaseDistribution
 from optuna.samplers import BaseSampler, NSGAIISampler, RandomSampler, TPESampler
+from optuna.storages import InMemoryStorage
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
@@ -20,7 +20,11 @@ from search.samplers.knobs import Params, distributions_of, key_of, nearest, vie
 from search.storage.optuna_side import quiet_optuna
 
 DRAWS = 8
-"""Proposals of the stock sampler looked at before the nearest valid config is taken."""
+"""Proposals of a sampler that learns nothing looked at before the nearest valid config is taken.
+
+One that learns is asked once: every further proposal fits its model anew, and late in a study nearly all of them have
+been asked before.
+"""
 
 MAY_ASK_AGAIN = "may_ask_again"
 """User attribute of a FAIL trial whose config is free again: interrupted, or lost to the host."""
@@ -62,11 +66,23 @@ def make_sampler(name: str, *, configs: Sequence[SpecConfig], seed: int) -> Fini
 _Key = tuple[tuple[str, KnobValue], ...]
 
 
-class _ViewTrial(FrozenTrial):
-    """A finished trial that many views share: Optuna deep-copies what it is given, though nothing changes it."""
+class _ViewStorage(InMemoryStorage):
+    """Trials that are shown as they are, shared by all views, and then what the stock sampler asks.
 
-    def __deepcopy__(self, memo: object) -> _ViewTrial:
-        return copy(self)
+    Args:
+        shown: With numbers of their own.
+    """
+
+    def __init__(self, shown: Sequence[FrozenTrial]) -> None:
+        super().__init__()
+        self._shown = shown
+
+    def get_all_trials(
+        self, study_id: int, deepcopy: bool = True, states: Container[TrialState] | None = None
+    ) -> list[FrozenTrial]:
+        """See `BaseStorage`; what is shown is never copied, for nothing changes it."""
+        shown = [trial for trial in self._shown if states is None or trial.state in states]
+        return shown + super().get_all_trials(study_id, deepcopy, states)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,22 +90,45 @@ class _Finished:
     """What asks want to know of a finished trial, worked out once.
 
     Attributes:
-        key: What it asked for.
+        place: Of its config in the list; None for another one.
         free: Its config may be asked again.
         view: As the stock sampler sees it; None outside its space or where it teaches nothing.
     """
 
     trial: FrozenTrial
-    key: _Key
+    place: int | None
     free: bool
-    view: _ViewTrial | None
+    view: FrozenTrial | None
+
+
+class _Settled:
+    """The trials at the front of a study's list that have all ended: what asks want to know of them, added up.
+
+    Attributes:
+        trials: In their order; none of them changes any more.
+        first: The number of the first trial of each place that is taken.
+        views: Those that the stock sampler sees.
+    """
+
+    def __init__(self) -> None:
+        self.trials: list[FrozenTrial] = []
+        self.first: dict[int | None, int] = {}
+        self.views: list[FrozenTrial] = []
+
+    def add(self, found: _Finished) -> None:
+        """The next one."""
+        self.trials.append(found.trial)
+        if not found.free:
+            self.first.setdefault(found.place, found.trial.number)
+        if found.view is not None:
+            self.views.append(found.view)
 
 
 class FiniteSpaceSampler(BaseSampler):
     """Asks a stock sampler until it proposes a valid config nobody has asked, else takes the nearest.
 
     Stock samplers cannot model `off`, which lacks the tree parameters, so they see an in-memory
-    copy of the study without it, made anew for each ask. Trials that run meanwhile are in it with
+    view of the study without it, laid out anew for each ask. Trials that run meanwhile are in it with
     the worst values seen (a constant liar), so that several asks at once spread. Random state derives from the seed and
     the trial number: a resumed study does not repeat its first draws. Proposals that are invalid
     or were asked before never become trials.
@@ -105,10 +144,12 @@ class FiniteSpaceSampler(BaseSampler):
         self._configs = tuple(configs)
         self._seed = seed
         self._by_key = {key_of(config.params): config for config in self._configs}
+        self._places = {key: place for place, key in enumerate(self._by_key)}
         self._distributions = distributions_of(self._configs)
         self._view_space = view_distributions_of(config for config in self._configs if config.speculates)
-        self._given_up: set[_Key] = set()
+        self._given_up: set[int | None] = set()
         self._finished: dict[int, _Finished] = {}
+        self._settled = _Settled()
         self._fallback = RandomSampler(seed=seed)
 
     @property
@@ -118,19 +159,14 @@ class FiniteSpaceSampler(BaseSampler):
 
     def give_up(self, config: SpecConfig) -> None:
         """Do not propose `config` again from this sampler, whatever its trials say."""
-        self._given_up.add(key_of(config.params))
+        self._given_up.add(self._places.get(key_of(config.params)))
 
     def remaining(self, study: Study, *, but: FrozenTrial | None = None) -> list[SpecConfig]:
         """Configs nobody has asked, in order; `but` is the asking trial itself.
 
         Running and waiting trials count as asked, whoever runs them.
         """
-        taken = {
-            self._key(trial)
-            for trial in study.get_trials(deepcopy=False)
-            if (but is None or trial.number != but.number) and not self._is_free_again(trial)
-        } | self._given_up
-        return [config for key, config in self._by_key.items() if key not in taken]
+        return self._free(study.get_trials(deepcopy=False), but=but)
 
     def is_free(self, study: Study, number: int) -> bool:
         """Whether trial `number` holds no config any more; one that does not exist holds none."""
@@ -139,10 +175,12 @@ class FiniteSpaceSampler(BaseSampler):
 
     def is_taken_before(self, study: Study, number: int, config: SpecConfig) -> bool:
         """Whether a trial with a lower number than `number` has `config`."""
-        key = key_of(config.params)
+        place = self._places.get(key_of(config.params))
+        settled, later = self._split(study.get_trials(deepcopy=False))
+        if place is None or settled.first.get(place, number) < number:
+            return place is not None
         return any(
-            trial.number < number and self._key(trial) == key and not self._is_free_again(trial)
-            for trial in study.get_trials(deepcopy=False)
+            trial.number < number and self._place(trial) == place and not self._is_free_again(trial) for trial in later
         )
 
     def reseed_rng(self) -> None:
@@ -163,7 +201,8 @@ class FiniteSpaceSampler(BaseSampler):
         """
         if not search_space:
             return {}
-        remaining = self.remaining(study, but=trial)
+        # Read once for an ask: the stock sampler's view is of the same moment.
+        remaining = self._free(study._get_trials(deepcopy=False, use_cache=True), but=trial)
         if not remaining:
             raise SpaceExhausted(f"All {len(self._configs)} valid configs have been asked.")
         return self._choose(study, trial, remaining).params
@@ -180,19 +219,22 @@ class FiniteSpaceSampler(BaseSampler):
         entropy = np.random.SeedSequence((self._seed, trial.number))
         with quiet_optuna():
             view = self._view(study, trial, self._stock(int(entropy.generate_state(1)[0])))
-            return self._first_free(view, study, trial, remaining)
+            return self._proposed(view, study, trial, remaining)
 
-    def _first_free(self, view: Study, study: Study, trial: FrozenTrial, remaining: list[SpecConfig]) -> SpecConfig:
-        free = {key_of(config.params) for config in remaining}
+    def _proposed(self, view: Study, study: Study, trial: FrozenTrial, remaining: list[SpecConfig]) -> SpecConfig:
+        """The first valid proposal that is free, else what is nearest to the first."""
+        free: set[int] = set()
         first: Params | None = None
-        for draw in range(DRAWS):
+        for draw in range(DRAWS if isinstance(view.sampler, RandomSampler) else 1):
             asked = view.ask(dict(self._view_space))
             if not draw:
                 self._keep_generation(view, asked, study, trial)
             view.tell(asked, state=TrialState.FAIL)
             proposal = {name: value for name, value in asked.params.items() if value is not None}
-            if (key := key_of(proposal)) in free:
-                return self._by_key[key]
+            if (config := self._by_key.get(key_of(proposal))) is not None:
+                free = free or {id(one) for one in remaining}
+                if id(config) in free:
+                    return config
             first = first or proposal
         assert first is not None
         return nearest(first, remaining)
@@ -203,32 +245,36 @@ class FiniteSpaceSampler(BaseSampler):
             study._storage.set_trial_system_attr(trial._trial_id, name, value)
 
     def _view(self, study: Study, asking: FrozenTrial, stock: BaseSampler) -> Study:
-        view = optuna.create_study(directions=study.directions, sampler=stock)
-        trials = study.get_trials(deepcopy=False)
-        known = [seen for trial in trials if trial.state.is_finished() and (seen := self._facts(trial).view)]
-        others = [trial for trial in trials if trial.state is TrialState.RUNNING and trial.number != asking.number]
-        for shown in (*known, *self._lies(view, others, known)):
-            # Not through `add_trial`, which would check once more what `create_trial` has checked.
-            view._storage.create_new_trial(view._study_id, template_trial=shown)
-        return view
+        settled, later = self._split(study._get_trials(deepcopy=False, use_cache=True))
+        known: list[FrozenTrial] = []
+        if not isinstance(stock, RandomSampler):
+            ended = [seen for trial in later if trial.state.is_finished() and (seen := self._facts(trial).view)]
+            known = [*settled.views, *ended]
+        others = [trial for trial in later if trial.state is TrialState.RUNNING and trial.number != asking.number]
+        shown = [*known, *self._lies(study, others, known)]
+        return optuna.create_study(storage=_ViewStorage(shown), directions=study.directions, sampler=stock)
 
-    def _lies(self, view: Study, running: Sequence[FrozenTrial], known: Sequence[FrozenTrial]) -> Iterator[FrozenTrial]:
+    def _lies(
+        self, study: Study, running: Sequence[FrozenTrial], known: Sequence[FrozenTrial]
+    ) -> Iterator[FrozenTrial]:
         """Running trials as if they had ended with the worst values seen; none before any are seen."""
         complete = [trial for trial in known if trial.state is TrialState.COMPLETE]
-        if not complete:
+        if not complete or not running:
             return
         worst = [
             (max if direction is StudyDirection.MINIMIZE else min)(trial.values[place] for trial in complete)
-            for place, direction in enumerate(view.directions)
+            for place, direction in enumerate(study.directions)
         ]
         for trial in running:
             if (params := self._view_params(trial)) is not None:
-                yield create_trial(
+                lie = create_trial(
                     values=worst,
                     params=params,
                     distributions=dict(self._view_space),
                     constraints=dict.fromkeys(complete[0].constraints, 0.0) or None,
                 )
+                lie.number, lie._trial_id = trial.number, trial._trial_id
+                yield lie
 
     def _view_params(self, trial: FrozenTrial) -> dict[str, Any] | None:
         """The parameters as the stock sampler sees them; None for a trial outside its space, such as `off`."""
@@ -241,20 +287,43 @@ class FiniteSpaceSampler(BaseSampler):
         known = self._finished.get(trial._trial_id)
         if known is None or known.trial is not trial:
             free = trial.state is TrialState.FAIL and bool(trial.user_attrs.get(MAY_ASK_AGAIN))
-            known = _Finished(trial, _key_of_trial(trial), free, self._shown(trial))
+            known = _Finished(trial, self._places.get(_key_of_trial(trial)), free, self._shown(trial))
             self._finished[trial._trial_id] = known
         return known
 
-    def _key(self, trial: FrozenTrial) -> _Key:
-        return self._facts(trial).key if trial.state.is_finished() else _key_of_trial(trial)
+    def _split(self, trials: list[FrozenTrial]) -> tuple[_Settled, list[FrozenTrial]]:
+        """The trials before the first that has not ended, added up since the last call, and those from it on."""
+        settled = self._settled
+        # Compares objects, not what is in them, while they are the same: fast however many there are.
+        if trials[: len(settled.trials)] != settled.trials:
+            settled = self._settled = _Settled()
+        for place in range(len(settled.trials), len(trials)):
+            if not trials[place].state.is_finished():
+                break
+            settled.add(self._facts(trials[place]))
+        return settled, trials[len(settled.trials) :]
+
+    def _place(self, trial: FrozenTrial) -> int | None:
+        return self._facts(trial).place if trial.state.is_finished() else self._places.get(_key_of_trial(trial))
+
+    def _free(self, trials: list[FrozenTrial], *, but: FrozenTrial | None) -> list[SpecConfig]:
+        """See `remaining`."""
+        settled, later = self._split(trials)
+        taken = self._given_up | settled.first.keys()
+        taken |= {
+            self._place(trial)
+            for trial in later
+            if (but is None or trial.number != but.number) and not self._is_free_again(trial)
+        }
+        return [config for place, config in enumerate(self._by_key.values()) if place not in taken]
 
     def _is_free_again(self, trial: FrozenTrial) -> bool:
         return trial.state.is_finished() and self._facts(trial).free
 
-    def _shown(self, trial: FrozenTrial) -> _ViewTrial | None:
+    def _shown(self, trial: FrozenTrial) -> FrozenTrial | None:
         if trial.state is TrialState.FAIL or (params := self._view_params(trial)) is None:
             return None
-        made = create_trial(
+        shown = create_trial(
             state=trial.state,
             values=trial.values,
             params=params,
@@ -262,8 +331,7 @@ class FiniteSpaceSampler(BaseSampler):
             # Constraints and the generation a genetic sampler filed the trial under.
             system_attrs={name: value for name, value in trial.system_attrs.items() if name != "fixed_params"},
         )
-        shown = _ViewTrial.__new__(_ViewTrial)
-        shown.__dict__.update(made.__dict__)
+        shown.number, shown._trial_id = trial.number, trial._trial_id
         return shown
 
 

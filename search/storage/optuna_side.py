@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import optuna
+from optuna.distributions import BaseDistribution
 from optuna.exceptions import ExperimentalWarning, StorageInternalError, UpdateFinishedTrialError
-from optuna.storages import RDBStorage
+from optuna.storages import BaseStorage, RDBStorage
+from optuna.storages._rdb import models
+from optuna.storages._rdb.storage import _create_scoped_session
 from optuna.trial import TrialState
 from sqlalchemy import NullPool, create_engine
 from sqlalchemy.engine import URL
@@ -81,6 +85,41 @@ def _opened(url: URL, patience: Patience) -> RDBStorage:
     return _PatientStorage(url, patience)
 
 
+def write_trial(
+    storage: BaseStorage,
+    trial_id: int,
+    *,
+    params: Mapping[str, tuple[Any, BaseDistribution]] = MappingProxyType({}),
+    user_attrs: Mapping[str, Any] = MappingProxyType({}),
+    system_attrs: Mapping[str, Any] = MappingProxyType({}),
+) -> None:
+    """Write several facts of a running trial, in one transaction where the storage is a database of ours.
+
+    Optuna itself commits each alone, and a commit waits for the disk.
+
+    Args:
+        storage: Of the study.
+        trial_id: Of a running trial.
+        params: Values with their distributions, by name.
+        user_attrs: By name.
+        system_attrs: By name, in Optuna's own spelling.
+
+    Raises:
+        ValueError: A parameter has another distribution in this study.
+    """
+    inside = {name: (kind.to_internal_repr(value), kind) for name, (value, kind) in params.items()}
+    backend = getattr(storage, "_backend", storage)
+    if isinstance(backend, _PatientStorage):
+        backend.write_trial(trial_id, inside, user_attrs, system_attrs)
+        return
+    for name, (value, kind) in inside.items():
+        storage.set_trial_param(trial_id, name, value, kind)
+    for name, word in user_attrs.items():
+        storage.set_trial_user_attr(trial_id, name, word)
+    for name, word in system_attrs.items():
+        storage.set_trial_system_attr(trial_id, name, word)
+
+
 class _PatientStorage(RDBStorage):
     """Repeats each call while the database is away.
 
@@ -104,6 +143,28 @@ class _PatientStorage(RDBStorage):
                 raise
 
         return self._patience.run(lambda number: _unwrapped(attempt, number))
+
+    def write_trial(
+        self,
+        trial_id: int,
+        params: Mapping[str, tuple[float, BaseDistribution]],
+        user_attrs: Mapping[str, Any],
+        system_attrs: Mapping[str, Any],
+    ) -> None:
+        """See the function of this name; a repeated call writes the same once more."""
+
+        def attempt() -> None:
+            with _create_scoped_session(self.scoped_session, True) as session:
+                for name, (value, kind) in params.items():
+                    self._set_trial_param_without_commit(session, trial_id, name, value, kind)
+                for model, attrs in (
+                    (models.TrialUserAttributeModel, user_attrs),
+                    (models.TrialSystemAttributeModel, system_attrs),
+                ):
+                    for name, word in attrs.items():
+                        self._set_trial_attr_without_commit(session, model, trial_id, name, word)
+
+        self._patience.run(lambda _: _unwrapped(attempt))
 
 
 _REPEATED = (

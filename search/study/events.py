@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from typing import Protocol
 
 from search.analysis.findings import Judgement
@@ -54,6 +56,31 @@ class Launching:
     slot: int | None = None
 
 
+class Judgements:
+    """What may be said after a launch, worked out for whoever asks, and once.
+
+    Args:
+        brief: Judges the baselines and this launch alone.
+        whole: Judges all launches so far.
+    """
+
+    def __init__(self, brief: Callable[[], Judgement], whole: Callable[[], Judgement]) -> None:
+        self._brief, self._whole = brief, whole
+
+    @cached_property
+    def brief(self) -> Judgement:
+        """Of the baselines and this launch: all that a line about it needs, as cheap late in a study as early.
+
+        Of baselines that tie, the line may be compared with another one than the report compares with.
+        """
+        return self._brief()
+
+    @cached_property
+    def whole(self) -> Judgement:
+        """Of all launches; its price grows with the study."""
+        return self._whole()
+
+
 class Listener(Protocol):
     """Called from the loop's own thread; with several slots, launches end in another order than they start. Must not raise for what it merely displays."""
 
@@ -65,8 +92,8 @@ class Listener(Protocol):
         """Before each launch."""
         ...
 
-    def launched(self, launch: LaunchRecord, judgement: Judgement) -> None:
-        """After each launch is stored, with the judgement that includes it."""
+    def launched(self, launch: LaunchRecord, judgements: Judgements) -> None:
+        """After each launch is stored, with judgements that include it."""
         ...
 
     def ended(self, ending: Ending, judgement: Judgement) -> None:

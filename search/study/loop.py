@@ -180,7 +180,7 @@ class Loop:
             raise landed.error
         record = landed.launched.record
         self._progress.ended(record)
-        self._listener.launched(record, self._progress.judgement())
+        self._listener.launched(record, self._progress.judgements(record))
         rests = self._quarantine.saw(landed.slot, landed.launched)
         stop = self._stop(job, landed.launched)
         if stop is not None or not self._agenda.again(job, record):

@@ -16,6 +16,7 @@ from search.storage.records import LaunchRecord, Stage
 from search.storage.store import Store
 from search.study.budget import Budget, BudgetSpent
 from search.study.context import StudyContext
+from search.study.events import Judgements
 from search.study.resume import settle
 from search.study.scatter import is_behind_everywhere, pooled_freedom
 from search.study.trials import Trials
@@ -147,6 +148,14 @@ class Progress:
     def judgement(self) -> Judgement:
         """Of the launches known here."""
         return judge(self._context.spec, self.launches, self._memo)
+
+    def judgements(self, record: LaunchRecord) -> Judgements:
+        """After the end of `record`; none is worked out before somebody asks."""
+        return Judgements(lambda: self._brief(record), self.judgement)
+
+    def _brief(self, record: LaunchRecord) -> Judgement:
+        few = [launch for launch in self.launches if launch is record or not launch.config.speculates]
+        return judge(self._context.spec, few, self._memo)
 
     def judgement_of_all(self) -> Judgement:
         """Of all launches, those of other drivers included."""

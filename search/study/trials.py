@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from statistics import fmean
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from optuna.exceptions import UpdateFinishedTrialError
@@ -18,6 +19,7 @@ from search.samplers.evidence import EVIDENCE, evidence_of
 from search.samplers.finite import MAY_ASK_AGAIN, FiniteSpaceSampler
 from search.server.alike import same_cause
 from search.spec.study import StudySpec
+from search.storage.optuna_side import write_trial
 from search.storage.owner import OWNER, this_process
 from search.storage.records import LaunchRecord, StudyKind
 from search.study.budget import is_static_fault
@@ -111,9 +113,7 @@ class Trials:
                 self._fail(trial, again=True)
                 raise
             if config is None:
-                for name in chosen.params:
-                    trial.suggest_categorical(name, self._sampler.distributions[name].choices)
-                trial.set_user_attr("config_id", chosen.config_id)
+                trial = self._filled(trial, chosen)
             if self._keeps(trial, chosen):
                 return trial, chosen
             self.abandon(trial, reason=Reason.STOPPED.value)
@@ -136,6 +136,13 @@ class Trials:
         self._study._thread_local.cached_all_trials = None  # as `Study.ask` does: look at the storage again
         trial_id = self._study._storage.create_new_trial(self._study._study_id, template_trial=template)
         return Trial(self._study, trial_id)
+
+    def _filled(self, trial: Trial, config: SpecConfig) -> Trial:
+        """A handle on a running trial that has got `config`."""
+        space = self._sampler.distributions
+        params = {name: (value, space[name]) for name, value in config.params.items()}
+        write_trial(self._study._storage, trial._trial_id, params=params, user_attrs={"config_id": config.config_id})
+        return Trial(self._study, trial._trial_id)
 
     def _keeps(self, trial: Trial, config: SpecConfig) -> bool:
         """Whether `trial` may have `config`, whatever other drivers choose in the same moment."""
@@ -178,41 +185,42 @@ class Trials:
         return True
 
     def _end(self, trial: Trial, launch: LaunchRecord, launches: Sequence[LaunchRecord]) -> None:
-        for key, value in self._attributes(launch).items():
-            trial.set_user_attr(key, value)
+        attributes = self._attributes(launch)
         values: tuple[float, float] | None = None
         if Note.EFFECTIVE_DIFFERS in launch.notes and launch.outcome is Outcome.MEASURED:
-            self._fail(trial, again=False)
+            self._fail(trial, attributes, again=False)
             self._file_under_what_ran(launch)
             return
         if launch.outcome is Outcome.MEASURED:
             values = objective_values(launch, self._spec)
             if values is None:
                 # Measured, but not what this study compares: no second launch would tell it either.
-                self._fail(trial, again=False)
+                self._fail(trial, attributes, again=False)
                 return
         elif launch.outcome is not None and launch.outcome.blames_config and not is_static_fault(launch):
             values = failed_values(launches, self._spec)
             if values is None:
                 # Without any baseline there is no study, so a later run has to try it again.
-                self._fail(trial, again=not launch.asked.speculates)
+                self._fail(trial, attributes, again=not launch.asked.speculates)
                 return
         if values is not None:
             # Before tell: afterwards a constraint cannot be set.
-            trial.set_constraint(CONSTRAINT, 0.0 if launch.outcome is Outcome.MEASURED else 1.0)
+            met = create_trial(
+                state=TrialState.RUNNING, constraints={CONSTRAINT: 0.0 if launch.outcome is Outcome.MEASURED else 1.0}
+            )
+            write_trial(self._study._storage, trial._trial_id, user_attrs=attributes, system_attrs=met.system_attrs)
             self._study.tell(trial, list(values))
         elif launch.outcome is Outcome.GATED:
+            write_trial(self._study._storage, trial._trial_id, user_attrs=attributes)
             self._study.tell(trial, state=TrialState.PRUNED)
         else:
-            self._fail(trial, again=not _fails_alike(trial.number, launches))
+            self._fail(trial, attributes, again=not _fails_alike(trial.number, launches))
 
     def abandon(self, trial: Trial, *, reason: str) -> None:
         """End a trial without a verdict; its config may be asked again."""
         # Whoever else closed it meanwhile has done the same.
         with suppress(UpdateFinishedTrialError):
-            trial.set_user_attr("outcome", Outcome.INTERRUPTED.value)
-            trial.set_user_attr("reason", reason)
-            self._fail(trial, again=True)
+            self._fail(trial, {"outcome": Outcome.INTERRUPTED.value, "reason": reason}, again=True)
 
     def running(self, *, owner: str | None = None) -> list[FrozenTrial]:
         """Running and waiting trials, of one owner or of all."""
@@ -225,8 +233,9 @@ class Trials:
             self._study._storage.set_trial_state_values(trial._trial_id, TrialState.RUNNING)
         return Trial(self._study, trial._trial_id)
 
-    def _fail(self, trial: Trial, *, again: bool) -> None:
-        trial.set_user_attr(MAY_ASK_AGAIN, again)
+    def _fail(self, trial: Trial, attributes: Mapping[str, Any] = MappingProxyType({}), *, again: bool) -> None:
+        attributes = {**attributes, MAY_ASK_AGAIN: again}
+        write_trial(self._study._storage, trial._trial_id, user_attrs=attributes)
         self._study.tell(trial, state=TrialState.FAIL)
 
     def _file_under_what_ran(self, launch: LaunchRecord) -> None:

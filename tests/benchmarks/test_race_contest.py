@@ -50,7 +50,7 @@ class Silent:
     def launching(self, launch):
         pass
 
-    def launched(self, launch, judgement):
+    def launched(self, launch, judgements):
         self.asked.append(launch.config.config_id)
 
     def ended(self, ending, judgement):

@@ -89,7 +89,7 @@ class Lines:
     def launching(self, launch):
         print("launching", launch.number, launch.config, launch.slot, flush=True)
 
-    def launched(self, launch, judgement):
+    def launched(self, launch, judgements):
         print("launched", launch.number, launch.config, launch.outcome, launch.reason, launch.evidence, flush=True)
 
     def ended(self, ending, judgement):

@@ -31,7 +31,7 @@ from search.storage.optuna_side import optuna_storage
 from search.storage.records import LaunchRecord
 from search.storage.store import Store
 from search.study.context import StudyContext, Watch
-from search.study.events import Ending, Launching, RunStart
+from search.study.events import Ending, Judgements, Launching, RunStart
 from search.study.runner import run_study
 from search.study.signals import Interrupts, interruptible
 from search.testing import install_fake_sglang
@@ -102,7 +102,7 @@ class Gates:
     def launching(self, launch: Launching) -> None:
         self._pass({1: "before", 2: "between"}.get(launch.number, ""))
 
-    def launched(self, launch: LaunchRecord, judgement: Judgement) -> None:
+    def launched(self, launch: LaunchRecord, judgements: Judgements) -> None:
         print(launch.number, launch.asked, launch.outcome, launch.reason, launch.evidence, flush=True)
 
     def ended(self, ending: Ending, judgement: Judgement) -> None:

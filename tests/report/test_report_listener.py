@@ -14,7 +14,7 @@ from search.report.lines import launched_line, launching_line, start_lines
 from search.report.listener import ReportListener, RunLog
 from search.report.text import duration
 from search.stats.estimates import Estimate
-from search.study.events import Ending, Launching, RunStart
+from search.study.events import Ending, Judgements, Launching, RunStart
 
 
 @pytest.fixture
@@ -30,25 +30,28 @@ def pages(monkeypatch):
 
 
 def test_listener_writes_tables_each_time_and_the_page_twice_a_minute(tmp_path, content, clock, pages):
+    judgements = Judgements(lambda: content.judgement, lambda: content.judgement)
     listener = ReportListener(tmp_path, lambda judgement: content, clock)
     for _ in range(7):
         (tmp_path / "trials.csv").unlink(missing_ok=True)
-        listener.launched(content.launches[0], content.judgement)
+        listener.launched(content.launches[0], judgements)
         assert (tmp_path / "trials.csv").exists()
         clock.spend(10.0)
     assert len(pages) == 3  # at 0, 30 and 60 s
 
 
 def test_listener_writes_the_page_at_the_end_whenever_it_was_written_last(tmp_path, content, clock, pages):
+    judgements = Judgements(lambda: content.judgement, lambda: content.judgement)
     listener = ReportListener(tmp_path, lambda judgement: content, clock)
-    listener.launched(content.launches[0], content.judgement)
+    listener.launched(content.launches[0], judgements)
     listener.ended(Ending.LAUNCHES, content.judgement)
     assert len(pages) == 2
 
 
 def test_listener_on_a_disk_that_fails_warns_and_goes_on(tmp_path, content, clock, caplog):
+    judgements = Judgements(lambda: content.judgement, lambda: content.judgement)
     (tmp_path / "file").write_text("in the way")
-    ReportListener(tmp_path / "file", lambda judgement: content, clock).launched(content.launches[0], content.judgement)
+    ReportListener(tmp_path / "file", lambda judgement: content, clock).launched(content.launches[0], judgements)
     RunLog(tmp_path / "file" / "run.log", clock).ended(Ending.HOURS, content.judgement)
     assert "the report could not be written" in caplog.text
 

@@ -67,9 +67,9 @@ class Heard:
     def launching(self, launch):
         self.launching_.append(launch)
 
-    def launched(self, launch, judgement):
+    def launched(self, launch, judgements):
         self.launches.append(launch)
-        self.judgement = judgement
+        self.judgement = judgements.whole
 
     def ended(self, ending, judgement):
         self.endings.append(ending)
