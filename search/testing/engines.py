@@ -45,6 +45,7 @@ class Script:
 
     Attributes:
         speed: What phases measure; a concurrency without a rate raises `NotRecorded`.
+        held_out_speed: What phases with the held-out prompts measure; None for `speed`.
         launch_error: Raised instead of becoming ready.
         phase_error: Raised in place of a phase, by concurrency.
         runs: The config that really runs; None for the one that was asked.
@@ -57,6 +58,7 @@ class Script:
     """
 
     speed: Speed = Speed({1: 100.0, 100: 1000.0})
+    held_out_speed: Speed | None = None
     boot_s: float = 60.0
     launch_error: BaseException | None = None
     phase_error: Mapping[int, BaseException] = field(default_factory=dict)
@@ -163,7 +165,8 @@ class ScriptedSession(SelfClosing):
             raise Interrupted("The scripted engine was aborted.")
         if (error := self._script.phase_error.get(phase.concurrency)) is not None:
             raise error
-        rate = self._script.speed.rate_at(phase.concurrency, repeat)
+        speed = (self._script.held_out_speed if phase.held_out else None) or self._script.speed
+        rate = speed.rate_at(phase.concurrency, repeat)
         if rate is None:
             raise NotRecorded(f"The script has no rate at concurrency {phase.concurrency}.")
         tokens = phase.requests * phase.output_tokens
@@ -178,7 +181,7 @@ class ScriptedSession(SelfClosing):
             whole_run_tps=rate,
             tpot_ms=1000 * phase.concurrency / rate,
             ttft_ms=50.0,
-            accept_length=self._script.speed.accept_at(phase.concurrency),
+            accept_length=speed.accept_at(phase.concurrency),
             notes=self._script.notes,
             held_out=phase.held_out,
             prompt_ids=() if answers is None else tuple(f"p{number}" for number in range(phase.requests)),

@@ -85,15 +85,14 @@ def test_launch_budget_holds_over_all_slots(lab):
     assert len(engine.launched) == 6 and not [t for t in lab.trials() if not t.state.is_finished()]
 
 
-def test_slot_unlike_the_first_is_named_in_the_headlines(lab):
+def test_slot_unlike_the_first_is_not_told_from_one_start_of_each(lab):
+    """Two starts of one config may differ by as much: that slots differ is told in `test_study_remarks`, from several."""
     slower = Speed({1: 80.0, 30: 500.0, 100: 900.0})
     engine = ScriptedEngine.on_slots(
         lambda config, _, slot: Script(slower) if slot == 1 and not config.speculates else usual(config)
     )
     heard = lab.run(engine, slots=3)
-    (sentence,) = [line for line in heard.judgement.headlines if line.startswith("Slot")]
-    assert sentence.startswith("Slot 1 is not like slot 0: its baseline off measures -20.0% at C=1, ")
-    assert "-10.0% at C=100" in sentence
+    assert not [line for line in heard.judgement.headlines if line.startswith("Slot")]
 
 
 @pytest.mark.parametrize("how", ["stop", "failed launch"])
@@ -199,7 +198,9 @@ def test_retries_are_bounded_over_the_study(lab):
     text = lab.text.replace("failures_in_a_row: 3", "failures_in_a_row: 100, retries: 2")
     lines = iter(range(100))
     engine = ScriptedEngine(
-        lambda config, _: failing(Reason.CUDA_FAULT, f"line {next(lines)}") if config.speculates else usual(config)
+        lambda config, _: (
+            failing(Reason.CUDA_FAULT, f"fault of kind {'i' * next(lines)}") if config.speculates else usual(config)
+        )
     )
     heard = lab.run(engine, text=text, configs=MANY, launches=60)
     # 1 baseline, 12 configs, 2 second attempts.
