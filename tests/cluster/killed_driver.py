@@ -39,7 +39,13 @@ def paper_gpus(count):
 def main(folder, address=None):
     fake = install_fake_sglang(folder / "fake", release="0.5.11")
     spec = parse_study(STUDY.replace("@fake@", str(fake)), name="killed.yaml")
-    factory = partial(SglangEngine, spec.deployment, for_release("0.5.11"), prompts=load_prompts().search)
+    factory = partial(
+        SglangEngine,
+        spec.deployment,
+        for_release("0.5.11"),
+        prompts=load_prompts().search,
+        held_out=load_prompts().held_out,
+    )
     options = {"address": address, "gpus_per_slot": 2, "find_uuids": paper_gpus} if address else {}
     paths = LaunchPaths(folder / "launch")
     paths.root.mkdir()

@@ -105,7 +105,14 @@ def main(folder: Path, database: str, address: str) -> Ending:
     spec = parse_study(_STUDY.replace("@fake@", str(fake)), name="shared.yaml")
     dialect = for_release(spec.engine.release)
     patience = dataclasses.replace(Patience(), **{n: v / 5 for n, v in dataclasses.asdict(Patience()).items()})
-    factory = partial(FaultyEngine, spec.deployment, dialect, prompts=load_prompts().search, patience=patience)
+    factory = partial(
+        FaultyEngine,
+        spec.deployment,
+        dialect,
+        prompts=load_prompts().search,
+        held_out=load_prompts().held_out,
+        patience=patience,
+    )
     with (
         RayExecutor(
             factory,

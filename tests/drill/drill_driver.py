@@ -74,7 +74,7 @@ objectives: {latency: 1, throughput: 8}
 watch: []
 known: ["off"]
 measure: {output_tokens: 32, requests_at_latency: 6, requests_per_worker: 4, repeats: 1}
-budget: {launches: 12, failures_in_a_row: 3, closing: false}
+budget: {launches: 12, failures_in_a_row: 3, closing: false, confirm: 0, ladder: 0}
 sampler: grid
 """
 
@@ -150,6 +150,7 @@ def main(interrupts: Interrupts) -> None:
         spec.deployment,
         dialect,
         prompts=load_prompts().search,
+        held_out=load_prompts().held_out,
         patience=patience(),
         run_phase=impatient_phase,
     )

@@ -29,9 +29,9 @@ def test_h200_codelm_replays_to_the_front_that_was_measured(replayed):
         (row["config_id"], row["c1_tpot_ms"], row["c100_output_tps"], row["accept_c100"]) for row in result["front"]
     ]
     assert sorted(front) == [
-        ("off", 3.094, 12189.735, None),
-        ("v1-k4-s3-d16", 2.3145, 2660.537, 1.535),
-        ("v2-k1-s4-d5", 2.4673, 4878.931, 2.58),
+        ("off", 3.094, 12123.241, None),  # the geometric mean of two repeats that lie 21% apart
+        ("v1-k4-s3-d16", 2.3127, 2660.521, 1.535),
+        ("v2-k1-s4-d5", 2.4636, 4839.339, 2.58),
     ]
 
 
@@ -45,7 +45,7 @@ def test_h200_codelm_holds_the_collapse_of_acceptance_on_the_v1_worker(replayed)
 
 def test_story_replays_to_its_own_gains(replayed):
     headlines = replayed("kimi-k25-story")["headlines"]
-    assert headlines[:2] == [
-        "At C=1: no speculation (off, 92.7 tok/s).",
-        "From C=30 on: v2-k1-s2-d3, +10.1% at C=30, +0.2% at C=100 (a tie with off), +5.1% at C=250.",
-    ]
+    # One number each says nothing of how far starts differ: the gains are told, and none is claimed.
+    assert headlines[0].startswith("From C=1 on: no speculation (off), 92.7 [")
+    assert not any(line.startswith("Speculation pays") for line in headlines)
+    assert any("v2-k1-s2-d3 at C=30, +10.1%" in line for line in headlines)

@@ -25,7 +25,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(binaries() is None, reason="PostgreSQL's server is not installed (apt-get install postgresql)"),
 ]
-LAUNCHES = 24
+LAUNCHES = 12
 
 
 @pytest.fixture(scope="module")
