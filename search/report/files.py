@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import math
 import os
 import tempfile
 from pathlib import Path
@@ -15,6 +14,7 @@ from search.report.frames import front_csv, trials_csv
 from search.report.markdown import summary
 from search.report.payload import payload
 from search.report.scripts import launch_scripts
+from search.storage.shapes import finite
 
 SCRIPT_MODE = 0o755
 FILE_MODE = 0o644
@@ -42,19 +42,7 @@ def write_tables(folder: Path, content: ReportContent) -> None:
 
 def json_text(value: object) -> str:
     """JSON for machines: what is no finite number is null, for JSON knows no other unknown."""
-    return json.dumps(_finite(value), indent=1, allow_nan=False)
-
-
-def _finite(value: object) -> object:
-    match value:
-        case float() if not math.isfinite(value):
-            return None
-        case dict():
-            return {name: _finite(inner) for name, inner in value.items()}
-        case list() | tuple():
-            return [_finite(inner) for inner in value]
-        case _:
-            return value
+    return json.dumps(finite(value), indent=1, allow_nan=False)
 
 
 def write_page(folder: Path, content: ReportContent) -> None:

@@ -102,7 +102,7 @@ def test_try_as_json_holds_asked_and_effective():
     done = search("try", "--study", "kimi-k25", "--simulate", "--json", "v2-k1-s2-d3")
     result = json.loads(done.stdout)
     assert (result["asked"], result["effective"], result["outcome"]) == ("v2-k1-s2-d3", "v2-k1-s2-d3", "MEASURED")
-    assert [phase["concurrency"] for phase in result["phases"]][:5] == [1, 100, 1, 100, 30]
+    assert [phase["concurrency"] for phase in result["phases"]] == [1, 100, 1, 100, 30]
 
 
 @pytest.mark.parametrize(
