@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from typing import Any
@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import optuna
 from optuna.distributions import BaseDistribution
-from optuna.samplers import BaseSampler, NSGAIISampler, RandomSampler, TPESampler
+from optuna.samplers import BaseSampler, RandomSampler
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
 from search.config import KnobValue, SpecConfig
-from search.errors import SearchError, UsageError
+from search.errors import SearchError
 from search.samplers.knobs import Params, distributions_of, key_of, nearest, view_distributions_of
 from search.storage.optuna_side import quiet_optuna
 
@@ -28,35 +28,6 @@ MAY_ASK_AGAIN = "may_ask_again"
 
 class SpaceExhausted(SearchError):
     """Every valid config has been asked."""
-
-
-def _tpe(seed: int) -> BaseSampler:
-    return TPESampler(multivariate=True, group=True, seed=seed)
-
-
-def _nsga2(seed: int) -> BaseSampler:
-    # Optuna's default population of 50 would make a whole study one random generation.
-    return NSGAIISampler(population_size=10, seed=seed)
-
-
-STOCK: Mapping[str, Callable[[int], BaseSampler] | None] = {
-    "tpe": _tpe,
-    "nsga2": _nsga2,
-    "random": RandomSampler,
-    "grid": None,
-}
-"""Samplers by name; `grid` goes through the list in its order and draws nothing."""
-
-
-def make_sampler(name: str, *, configs: Sequence[SpecConfig], seed: int) -> FiniteSpaceSampler:
-    """The sampler a study file or `--sampler` names.
-
-    Raises:
-        UsageError: There is no such sampler.
-    """
-    if name not in STOCK:
-        raise UsageError(f"`--sampler` takes one of {', '.join(STOCK)}, but got {name!r}.")
-    return FiniteSpaceSampler(STOCK[name], configs=configs, seed=seed)
 
 
 _Key = tuple[tuple[str, KnobValue], ...]

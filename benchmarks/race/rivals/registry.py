@@ -17,7 +17,7 @@ from benchmarks.race.rivals.told import ToldEntrant
 from benchmarks.race.rivals.tuning import building_list
 from benchmarks.race.tables import Table
 from search.errors import SearchError, UsageError
-from search.samplers.finite import STOCK
+from search.spec.samplers import STOCK
 
 Option = bool | int | float | str
 Options = Mapping[str, Option]
