@@ -1,6 +1,6 @@
 """Strikes simulated runs with SIGINT and SIGTERM at random moments of their whole life, and resumes each.
 
-A strike is accepted from the moment the handler is installed, which `/proc` tells; before it, Python itself starts
+A strike is accepted from the moment the handler is installed, which `/proc` shows; before it, Python itself starts
 up and ends as the system pleases. An accepted strike must end the process with 130, without a traceback; 0 is right
 only for a strike after the last line, when everything is complete and stored. Each struck database must resume.
 
@@ -101,7 +101,7 @@ def strike(lasts_s: float, seed: int) -> Strike:
         with out.open("w") as stdout, err.open("w") as stderr:
             process = subprocess.Popen(command(folder), stdout=stdout, stderr=stderr, preexec_fn=heeding)
         time.sleep(after_s)
-        # SIGTERM is the one that tells: Python itself handles SIGINT from its start.
+        # SIGTERM is the one that counts: Python itself handles SIGINT from its start.
         accepted = process.poll() is None and is_handled(process.pid, signal.SIGTERM)
         complete = "front.csv" in out.read_text()
         struck = time.perf_counter()

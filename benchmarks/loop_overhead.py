@@ -80,7 +80,7 @@ class Stopwatch:
         """Nothing to note."""
 
     def launched(self, launch: LaunchRecord, judgement: Judgement) -> None:  # noqa: ARG002
-        """The last listener is told last."""
+        """The last listener is called last."""
         self._note()
 
     def ended(self, ending: Ending, judgement: Judgement) -> None:

@@ -152,7 +152,7 @@ class Masker:
         return mask_text(text)
 
     def tree(self, value: Any, name: str = "") -> Any:
-        """A JSON value masked at any depth, keys by their names; numbers, booleans and null are left alone."""
+        """A JSON value masked at any depth, keys by their names; numbers, booleans and null are not touched."""
         match value:
             case dict():
                 return {self.text(str(key)): self.tree(inner, str(key)) for key, inner in value.items()}

@@ -248,7 +248,7 @@ def _virtual_executor(options: RunOptions, make: Callable[[], Engine]) -> Callab
 
 
 def command_line(options: RunOptions, *, simulate: bool | None = None) -> str:
-    """The run command that asks for the same again, with `--simulate` forced on where told.
+    """The run command that asks for the same again, with `--simulate` forced on where `simulate` is True.
 
     Limits of the study's life are repeated: without them the study file's would apply.
     """

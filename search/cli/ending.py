@@ -43,8 +43,8 @@ def _front(content: ReportContent) -> list[str]:
         cells += [metric_number(axis.metric, result.values[content.axes.index(axis)].value) for axis in own]
         for load in content.columns:
             at, gain = result.loads.get(load), content.gain(result, load)
-            told = f" ({gain_percent(gain)})" if gain is not None and content.is_compared(result.config, load) else ""
-            cells.append(number(at.rate.value if at else None) + told)
+            change = f" ({gain_percent(gain)})" if gain is not None and content.is_compared(result.config, load) else ""
+            cells.append(number(at.rate.value if at else None) + change)
         rows.append([*cells, score_words(result.score)])
     return aligned(headers, rows)
 

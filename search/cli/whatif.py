@@ -32,7 +32,7 @@ def whatif(
     as_json: JsonOption = False,
     debug: DebugOption = False,  # noqa: ARG001
 ) -> None:
-    """Say of one config: legal or not, its cost, what to expect, the launch that would tell, the verdict."""
+    """Say of one config: legal or not, its cost, what to expect, the launch that would decide it, the verdict."""
     if not config:
         raise UsageError('`whatif` takes a config, such as "topk=2 num_steps=2" or v1-k2-s2-d7.')
     if study is None and recording is None:

@@ -123,7 +123,7 @@ class GpuHolder:
             abort()
 
     def beat(self) -> None:
-        """The driver lives."""
+        """Records a heartbeat of the driver."""
         self._last_beat = time.monotonic()
 
     def _watch_driver(self) -> None:

@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 
 from search.config import CORE_KNOBS, TREE_KNOBS, KnobValue, SpecConfig
 from search.errors import InvalidConfig, UsageError
-from search.metrics import TOLD_BESIDE
+from search.metrics import BESIDE
 from search.outcomes import Note, Outcome, Reason
 
 COLUMNS: Final = (
@@ -47,10 +47,10 @@ class Row:
         launch: The launch it belongs to, from 1.
         reason: Why there are no numbers; None when there are.
         concurrency: None for a launch that never measured.
-        accept_histogram: Verify passes that accepted 0, 1, 2, … drafts; empty where not told.
+        accept_histogram: Verify passes that accepted 0, 1, 2, … drafts; empty where not reported.
         boot_s: Seconds to the first token, or to the failure.
         duration_s: Seconds of the phase.
-        beside: Further fields of `PhaseResult` (`TOLD_BESIDE`) that an objective of the study reads.
+        beside: Further fields of `PhaseResult` (`BESIDE`) that an objective of the study reads.
     """
 
     config: SpecConfig
@@ -88,7 +88,7 @@ def knob_columns(header: Sequence[str], *, where: str) -> tuple[str, ...]:
     twice = sorted({name for name in header if header.count(name) > 1})
     if twice:
         raise UsageError(f"{where}: each column is there once, but {', '.join(twice)} is there twice.")
-    knobs = tuple(name for name in header if name not in COLUMNS and name not in TOLD_BESIDE)
+    knobs = tuple(name for name in header if name not in COLUMNS and name not in BESIDE)
     for name in knobs:
         if not _KNOB_NAME.fullmatch(name):
             raise UsageError(f"{where}: a further column is a knob such as `page_size`, but got {name!r}.")
@@ -134,7 +134,7 @@ def parse_row(cells: Mapping[str, str], *, knobs: Sequence[str], where: str) -> 
         duration_s=cell("duration_s", _seconds, "seconds from 0"),
         beside=tuple(
             (name, value)
-            for name in TOLD_BESIDE
+            for name in BESIDE
             if name in cells and (value := cell(name, _seconds, "a number from 0")) is not None
         ),
     )

@@ -30,7 +30,7 @@ from search.server.ports import PortBlock, fresh_ports
 from search.server.readiness import BootLimits, NotReady, Unready, wait_ready
 from search.server.reaper import reap_orphans
 from search.server.stacks import dump_stacks, find_py_spy
-from search.server.supervisor import Patience, Supervisor
+from search.server.supervisor import Deadlines, Supervisor
 from search.server.system import Os, RealOs
 
 _log = logging.getLogger(__name__)
@@ -46,11 +46,11 @@ class SglangEngine:
         held_out: For phases that confirm.
         clock: Time.
         raw: Words to send exactly, in place of the config's, see `server_command`; what then
-            runs is told by `Session.effective`.
+            runs is reported by `Session.effective`.
         limits: What a request must keep to count as good.
         run_phase: The client; None for `search.load.run_phase`.
         system: The operating system; None for this machine's.
-        patience: How long a stop and a lease may take.
+        deadlines: How long a stop and a lease may take.
         terms: What a lease of GPUs tolerates.
         locks: Folder of the GPUs' lock files; None for the one all users of this host share.
 
@@ -70,7 +70,7 @@ class SglangEngine:
         limits: Limits | None = None,
         run_phase: RunPhase | None = None,
         system: Os | None = None,
-        patience: Patience | None = None,
+        deadlines: Deadlines | None = None,
         terms: LeaseTerms | None = None,
         locks: Path | None = None,
     ) -> None:
@@ -82,7 +82,7 @@ class SglangEngine:
         self._limits = limits
         self._run_phase = run_phase
         self._os = system or RealOs(clock or RealClock())
-        self._patience = patience
+        self._deadlines = deadlines
         self._terms = terms or LeaseTerms()
         self._locks = locks
         self._leases: dict[tuple[str, ...], GpuLease] = {}
@@ -122,7 +122,7 @@ class SglangEngine:
             folder=paths.root.resolve(),
         )
         paths.root.mkdir(parents=True, exist_ok=True)
-        paths.server_log.write_bytes(b"")  # a log is appended to, and must tell of one launch only
+        paths.server_log.write_bytes(b"")  # a log is appended to, and must be of one launch only
         command.write_files()
         paths.command.write_text(command.script())
         paths.command.chmod(0o700)
@@ -132,7 +132,7 @@ class SglangEngine:
             ports=ports,
             log_path=paths.server_log,
             gpu_uuids=slot.gpu_uuids,
-            patience=self._patience,
+            deadlines=self._deadlines,
         )
         try:
             began = self._os.monotonic()
@@ -174,8 +174,8 @@ class SglangEngine:
             self._leases[uuids].note(facts)
         else:
             self._leases[uuids] = lease_gpus(uuids, self._os, facts=facts, terms=self._terms, folder=self._locks)
-            for relic in reap_orphans()[0]:
-                _log.warning("Stopped what an earlier crash left: %s", relic)
+            for leftover in reap_orphans()[0]:
+                _log.warning("Stopped what an earlier crash left: %s", leftover)
         wait_for_free_memory(uuids, self._os, terms=self._terms, aborted=self._abort.is_set)
 
     def _wait_ready(self, server: Supervisor) -> None:
@@ -203,7 +203,7 @@ class SglangEngine:
         paths.server_info.write_text(json.dumps(mask_tree(info), indent=1, sort_keys=True) + "\n")
         effective = self._dialect.effective(info, config)
         if missing := untold(info, config):
-            _log.warning("the server does not tell %s: what runs is not verified", ", ".join(missing))
+            _log.warning("the server does not report %s: what runs is not verified", ", ".join(missing))
             details = (*effective.details, (NOT_VERIFIED, ", ".join(missing)))
             effective = dataclasses.replace(effective, details=tuple(sorted(details)))
         return effective

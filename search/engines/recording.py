@@ -18,7 +18,7 @@ from search.config import SpecConfig
 from search.contracts import PhaseResult
 from search.engines._cells import COLUMNS, Row, knob_columns, parse_row, row_cells
 from search.errors import InvalidConfig, UsageError
-from search.metrics import TOLD_BESIDE
+from search.metrics import BESIDE
 from search.outcomes import Note, Reason
 
 META = "meta.json"
@@ -155,7 +155,7 @@ def result_of(row: Row, *, repeat: int, requests: int, computed: bool) -> PhaseR
     Args:
         row: With numbers.
         repeat: Its number.
-        requests: Where the row does not tell how many there were.
+        requests: Where the row does not hold how many there were.
         computed: Of the recording.
     """
     assert row.concurrency is not None and row.output_tps is not None
@@ -183,8 +183,8 @@ def result_of(row: Row, *, repeat: int, requests: int, computed: bool) -> PhaseR
     )
 
 
-def told_beside(phase: PhaseResult, fields: Sequence[str]) -> tuple[tuple[str, float], ...]:
-    """`Row.beside` of a phase: those of `fields` that it tells."""
+def beside_of(phase: PhaseResult, fields: Sequence[str]) -> tuple[tuple[str, float], ...]:
+    """`Row.beside` of a phase: those of `fields` that it holds."""
     return tuple((name, float(value)) for name in fields if (value := getattr(phase, name)) is not None)
 
 
@@ -195,8 +195,8 @@ def write_recording(path: Path, recording: Recording) -> None:
     (path / META).write_text(text + "\n", encoding="utf-8")
     knobs = sorted({name for row in recording.rows for name, _ in row.config.extra})
     with (path / MEASUREMENTS).open("w", encoding="utf-8", newline="") as file:
-        told = {name for row in recording.rows for name, _ in row.beside}
-        beside = [name for name in TOLD_BESIDE if name in told]
+        present = {name for row in recording.rows for name, _ in row.beside}
+        beside = [name for name in BESIDE if name in present]
         writer = csv.DictWriter(file, [*COLUMNS, *beside, *knobs], restval="", lineterminator="\n")
         writer.writeheader()
         writer.writerows(row_cells(row) for row in recording.rows)
@@ -240,8 +240,8 @@ __all__ = [
     "RecordedFailure",
     "Recording",
     "Row",
+    "beside_of",
     "read_recording",
     "result_of",
-    "told_beside",
     "write_recording",
 ]

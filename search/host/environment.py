@@ -63,7 +63,7 @@ def probe_environment(
 
 
 def model_identity(model: str, env: Mapping[str, str]) -> str:
-    """What tells one set of weights from another without reading hundreds of gigabytes.
+    """What distinguishes one set of weights from another without reading hundreds of gigabytes.
 
     Args:
         model: A folder, or a hub id such as `owner/name`.

@@ -28,7 +28,7 @@ _KEEPALIVE_S = 2.0
 _FLUSH_TRIES = 10
 _FLUSH_PAUSE_S = 0.2
 _FLUSH_ANSWER_S = 120.0
-# How long the supervisor may take to notice a death that a broken connection already tells.
+# How long the supervisor may take to notice a death that a broken connection already shows.
 _DEATH_GRACE_S = 3.0
 _DEATH_POLL_S = 0.1
 

@@ -50,7 +50,7 @@ async def run_phase(
     and ramp use the end of the list, so they meet other prompts than the measured ones as long as
     there are enough. At concurrency 1 nothing can fall into step, and there is no ramp.
     How many requests a phase needs: `requests` / `concurrency` answers per worker make a steady
-    window as many answers long, one slice of it for each, so four or more, and the doubt falls
+    window as many answers long, one slice of it for each, so four or more, and the uncertainty falls
     with the root of their number. More repeats instead of longer phases also meet drifts of the host.
     Cancelling closes all connections, on which SGLang aborts the requests.
 

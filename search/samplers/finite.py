@@ -239,5 +239,5 @@ class FiniteSpaceSampler(BaseSampler):
 
 
 def _key_of_trial(trial: FrozenTrial) -> _Key:
-    """What a trial asks for; a waiting or just opened one tells it by its fixed parameters."""
+    """What a trial asks for; a waiting or just opened one has it in its fixed parameters."""
     return key_of(trial.params or trial.system_attrs.get("fixed_params", {}))

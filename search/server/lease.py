@@ -242,12 +242,12 @@ def _holder(path: Path) -> str:
     """What a lock file says of its holder, one line; it may be empty, cut or somebody's joke."""
     try:
         with path.open("rb") as file:
-            told = json.loads(file.read(4096))
+            held = json.loads(file.read(4096))
     except (OSError, ValueError):
-        told = {}
-    if not isinstance(told, dict) or "pid" not in told:
+        held = {}
+    if not isinstance(held, dict) or "pid" not in held:
         return "another search on this host (its lock file says no more)"
-    facts = ", ".join(f"{name} {value}" for name, value in told.items())
+    facts = ", ".join(f"{name} {value}" for name, value in held.items())
     return "".join(letter if letter.isprintable() else "?" for letter in facts)[:300]
 
 

@@ -217,7 +217,7 @@ class LimitsSpec(_Part):
 class MeasureSpec(_Part):
     """How phases are measured; part of what makes two measurements comparable.
 
-    An objective is repeated `repeats` times, and then, while more repeats would narrow its doubt and it is
+    An objective is repeated `repeats` times, and then, while more repeats would narrow its uncertainty and it is
     above `doubt` (half of the 95% interval as a share of the value), up to `repeats_at_most` times.
     `requests_at_latency` is a floor at low loads, where prompts are what makes one run differ from
     another; above it each worker gets `requests_per_worker` requests. `parallel_loads` lets the

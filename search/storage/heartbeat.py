@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 def owners_alive(store: Store, *, now: datetime | None = None) -> Callable[[str], bool]:
-    """`lives`, with the beats as stored at this moment."""
+    """`lives`, with the heartbeats as stored at this moment."""
     beats = store.beats()
     return lambda owner: lives(owner, beats, now=now)
 
@@ -31,7 +31,7 @@ def heartbeat(store: Store, *, now: Callable[[], datetime] | None = None, every_
     Args:
         store: May be used by the block meanwhile.
         now: Real time, UTC, also in simulation: other hosts compare it with theirs.
-        every_s: Between two beats.
+        every_s: Between two heartbeats.
     """
     owner, moment, stop = this_process(), now or _utc_now, threading.Event()
 

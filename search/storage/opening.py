@@ -56,7 +56,7 @@ def engine_to_read(url: URL) -> Engine:
             connection.exec_driver_sql("SELECT count(*) FROM sqlite_master").scalar()
     except OperationalError as error:
         if "unable to open" not in str(error.orig) or path.with_name(path.name + "-wal").exists():
-            return engine  # its first use tells the fault
+            return engine  # its first use raises the fault
         engine.dispose()
         return _read_only(url, path, "mode=ro&immutable=1")
     return engine

@@ -1,4 +1,4 @@
-"""Which process runs a trial, so that rows of a dead one can be told from rows of a live one."""
+"""Which process runs a trial, so that rows of a dead one can be distinguished from rows of a live one."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ OWNER = "owner"
 
 BEAT_S = 10.0
 DEAD_AFTER_S = 60.0
-"""Without a beat for this long, a driver on another host counts as dead."""
+"""Without a heartbeat for this long, a driver on another host counts as dead."""
 
 
 def this_process() -> str:
-    """`host:pid:start time`; the start time tells it from a later process with its pid."""
+    """`host:pid:start time`; the start time distinguishes it from a later process with its pid."""
     return f"{socket.gethostname()}:{os.getpid()}:{psutil.Process().create_time():.0f}"
 
 
 def lives(owner: str, beats: Mapping[str, datetime] | None = None, *, now: datetime | None = None) -> bool:
     """Whether another live process is `owner`.
 
-    On this host the process itself tells. On another one its last beat does, whose clock must agree
+    On this host the process itself is looked at. On another one its last heartbeat is, whose clock must agree
     with ours within a fraction of `DEAD_AFTER_S`. This process does not count: what it left open
     from an earlier run, it has abandoned.
 
     Args:
         owner: As `this_process` writes it.
-        beats: Last beat by owner, see `Store.beats`.
+        beats: Last heartbeat by owner, see `Store.beats`.
         now: Real time, UTC.
     """
     host, _, pid = owner.rpartition(":")[0].rpartition(":")

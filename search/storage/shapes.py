@@ -74,12 +74,12 @@ class Shape(Generic[T]):
         Raises:
             ValidationError: A cell holds what its field cannot be.
         """
-        told = {
+        stored = {
             name: cells[name]
             for name, hint in self.fields.items()
             if name in cells and (cells[name] is not None or is_optional(hint))
         }
-        read = self._cells.validate_python(told)
+        read = self._cells.validate_python(stored)
         try:
             return self.kind(**read, **others)
         except TypeError as error:  # a field without a default has no cell

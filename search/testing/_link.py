@@ -81,9 +81,9 @@ class Requests:
     async def run(self) -> None:
         """Pass on what the scheduler says, until it is gone; then there is silence."""
         while line := await self._reader.readline():
-            told = json.loads(line)
-            self.tokens, self.verify_count = told["totals"]
-            for number, tokens, *end in told["steps"]:
+            record = json.loads(line)
+            self.tokens, self.verify_count = record["totals"]
+            for number, tokens, *end in record["steps"]:
                 if (request := self._open.get(number)) is None:
                     continue
                 if end:

@@ -74,7 +74,7 @@ def _named(name: str) -> Callable[[int], BaseSampler]:
 
 
 TOLD = frozenset({"told"})
-"""`told=yes`: invalid proposals are told as infeasible, and not resampled as the product does."""
+"""`told=yes`: invalid proposals are reported as infeasible, and not resampled as the product does."""
 
 RIVALS: Mapping[str, Rival] = {
     "oracle": Rival(lambda table, seed, options: Oracle(table), "greedy, knows the truth: the floor", seeded=False),  # noqa: ARG005
