@@ -84,7 +84,9 @@ class SpecConfig:
         object.__setattr__(self, "extra", tuple(sorted(self.extra)))
         for name, value in self.extra:
             if not _FLAG_KNOB.fullmatch(name) or name in CORE_KNOBS:
-                raise InvalidConfig(f"A knob is named like `page_size`, but got {name!r}.")
+                raise InvalidConfig(
+                    f"A knob is named like `page_size`, but got {name!r}. Write it in lower case with underscores."
+                )
             if not _KNOB_VALUE.fullmatch(str(value)):
                 raise InvalidConfig(
                     f"A value of `{name}` has no blanks, slashes, `+` or `=`, because it stands in the config id, "
@@ -101,11 +103,11 @@ class SpecConfig:
         if missing:
             raise InvalidConfig(
                 "`topk`, `num_steps` and `num_draft_tokens` are given together or not at all, because SGLang "
-                f"fails on a part of them; missing: {' and '.join(missing)}."
+                f"fails on a part of them; missing: {' and '.join(missing)}. Give all three, or none."
             )
         for name, least in (("topk", 1), ("num_steps", 1), ("num_draft_tokens", 2)):
             if given[name] < least:
-                raise InvalidConfig(f"`{name} >= {least}` must hold, but got {given[name]}.")
+                raise InvalidConfig(f"`{name} >= {least}` must hold, but got {given[name]}. Raise `{name}`.")
         assert self.topk and self.num_steps and self.num_draft_tokens
         room = tree_bound(topk=self.topk, num_steps=self.num_steps)
         # topk 1 is exempt: SGLang rewrites its draft tokens to steps + 1, see `canonical`.
@@ -222,7 +224,7 @@ def _whole(name: str, value: KnobValue | float) -> int:
     except ValueError:
         number = math.nan
     if isinstance(value, bool) or not number.is_integer():
-        raise InvalidConfig(f"`{name}` is a whole number, but got {value!r}.")
+        raise InvalidConfig(f"`{name}` is a whole number, but got {value!r}. Write it without a fraction.")
     return int(number)
 
 

@@ -15,9 +15,9 @@ STORY: Final = Recipe(
     about="Kimi-K2.5 INT4 on 8x RTX PRO 6000 Blackwell over PCIe, EAGLE-3, a patched SGLang 0.5.9",
     caveats=(
         "The tree of the story has topk 4 and 16 draft tokens; its depth is not stated and taken as 3 steps.",
-        "topk 1 was seen only on v2 and topk 4 only on v1: what is width and what is the worker version depends on "
-        "priors. v1-k1-s2-d3 would show it.",
-        "The form of the model was chosen looking at the same twelve numbers, and the uncertainty of a fitted parameter takes "
+        "topk 1 was seen only on v2 and topk 4 only on v1: what is width and what is the worker version rests on "
+        "priors. v1-k1-s2-d3 would tell.",
+        "The form of the model was chosen looking at the same twelve numbers, and the doubt of a fitted parameter takes "
         "that form as given: a small miss there says little about other configs.",
         "No config with all-reduce fusion is among the numbers: its factor is a prior.",
         "Which passes are too large for the fast path, and what that costs, is read from gaps in the numbers "
@@ -59,7 +59,7 @@ STORY: Final = Recipe(
                 "Between 250 tokens (the baseline at 250, little harmed) and 300 (the chain at 100, harmed).",
             ),
             "bulk_width": Held(50.0, _ASSUMED, "The edge is smooth because its place is not known.", 25.0),
-            "fusion_factor": Held(1.0, _PRIOR, "Fusion may help or hurt over PCIe; the numbers do not decide.", 0.08),
+            "fusion_factor": Held(1.0, _PRIOR, "Fusion may help or hurt over PCIe; the numbers do not tell.", 0.08),
             "verify_ms": Free(
                 6.0, 3.0, "A verify pass costs more than a decode pass: the chain loses at concurrency 1."
             ),
@@ -91,7 +91,7 @@ STORY: Final = Recipe(
             ),
             "draft_token_limit": Held(None, _ASSUMED, "Memory of large trees on this deployment is not known."),
             "prefill_ms": Held(
-                200.0, _PRIOR, "A prompt of some hundred tokens on this machine; no number shows it.", 150.0
+                200.0, _PRIOR, "A prompt of some hundred tokens on this machine; no number tells.", 150.0
             ),
             "boot_s": Held(780.0, _PRIOR, "547 GB of weights: about 13 minutes.", 60.0),
             "stop_s": Held(15.0, _PRIOR, "Drain, kill, and memory back.", 10.0),

@@ -72,7 +72,9 @@ def assemble(options: RunOptions, *, raw: tuple[str, ...] | None = None) -> Asse
         HostUnfit: This machine cannot measure the study; the text ends with the `--simulate` command.
     """
     if options.executor is not None and options.executor not in EXECUTORS:
-        raise UsageError(f"`--executor` is one of {', '.join(EXECUTORS)}, but got {options.executor!r}.")
+        raise UsageError(
+            f"`--executor` is one of {', '.join(EXECUTORS)}, but got {options.executor!r}. Leave it out for the usual one."
+        )
     if options.simulate and options.replay:
         raise UsageError("`--simulate` and `--replay` exclude one another. Leave one out.")
     if options.replay:

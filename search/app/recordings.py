@@ -123,7 +123,7 @@ def _objectives(recording: Recording, loads: Sequence[int]) -> dict[str, int] | 
             return {"latency": low, "throughput": high}
     if len(loads) < 2:
         raise UsageError(
-            f"Recording {recording.name!r}: a study compares two concurrencies, but the table has {list(loads)}."
+            f"Recording {recording.name!r}: a study compares two concurrencies, but the table has {list(loads)}. Record a second concurrency."
         )
     return {"latency": loads[0], "throughput": 100 if 100 in loads[1:] else loads[-1]}
 
@@ -138,6 +138,12 @@ def recording_of(study: StudyRecord, spec: StudySpec, launches: Sequence[LaunchR
     Launches outside the search (`try`) are left out: their arguments may be anything. So are
     interrupted ones, and confirmations, whose prompts are others.
 
+    Args:
+        study: As it is stored.
+        spec: Its study file.
+        launches: All of it.
+        name: Of the recording.
+
     Raises:
         UsageError: The study is a replay, or nothing of it can be recorded.
     """
@@ -151,7 +157,9 @@ def recording_of(study: StudyRecord, spec: StudySpec, launches: Sequence[LaunchR
     fields = fields_beside(spec.axes)
     rows = tuple(row for launch in kept for row in _rows(launch, fields))
     if not rows:
-        raise UsageError(f"Study {study.name!r} has no finished launch to record.")
+        raise UsageError(
+            f"Study {study.name!r} has no finished launch to record. Run it first: `python -m search.run --study {study.name}`."
+        )
     releases = sorted({launch.effective.release for launch in kept if launch.effective and launch.effective.release})
     meta: dict[str, Any] = {
         "name": name,

@@ -129,20 +129,22 @@ def read_recording(path: Path) -> Recording:
                 raise UsageError(f"{where}: a row has {len(header)} cells, but this line is empty. Remove it.")
             if len(cells) != len(header):
                 raise UsageError(
-                    f"{where}: a row has {len(header)} cells, as its header, but this one has {len(cells)}."
+                    f"{where}: a row has {len(header)} cells, as its header, but this one has {len(cells)}. Put cells that hold a comma in quotes."
                 )
             row = parse_row(dict(zip(header, cells, strict=True)), knobs=knobs, where=where)
             key = (row.config, row.launch, row.concurrency, row.repeat)
             if key in seen:
                 raise UsageError(
-                    f"{where}: config, launch, concurrency and repeat name one row, but line {seen[key]} has the same."
+                    f"{where}: config, launch, concurrency and repeat name one row, but line {seen[key]} has the same. Remove one, or number its repeat."
                 )
             seen[key] = reader.line_num
             rows.append(row)
     except csv.Error as error:
         raise UsageError(f"{source}:{reader.line_num}: not a CSV table: {error}.") from error
     if not rows:
-        raise UsageError(f"{source}: a recording has at least one row, but this one has none.")
+        raise UsageError(
+            f"{source}: a recording has at least one row, but this one has none. Record a study that has a finished launch."
+        )
     return Recording(meta, tuple(rows))
 
 
@@ -208,13 +210,15 @@ def _read_meta(source: Path) -> Mapping[str, Any]:
     except json.JSONDecodeError as error:
         raise UsageError(f"{source}:{error.lineno}: not JSON: {error.msg}.") from error
     if not isinstance(meta, dict) or not isinstance(meta.get("name"), str) or not meta["name"]:
-        raise UsageError(f"{source}:1: `meta.json` is an object with a `name`, but got {str(meta)[:80]!r}.")
+        raise UsageError(
+            f"{source}:1: `meta.json` is an object with a `name`, but got {str(meta)[:80]!r}. Add the name."
+        )
     for flag in ("synthetic", "hand_made"):
         if not isinstance(meta.get(flag, False), bool):
             raise UsageError(f"{source}: `{flag}` is true or false, but got {meta[flag]!r}.")
     known = meta.get("known", [])
     if not isinstance(known, list):
-        raise UsageError(f"{source}: `known` is a list of config ids, but got {known!r}.")
+        raise UsageError(f"{source}: `known` is a list of config ids, but got {known!r}. Write it in brackets.")
     for config_id in (meta.get("baseline", "off"), *known):
         try:
             SpecConfig.from_id(str(config_id))
@@ -229,7 +233,7 @@ def _text(source: Path) -> str:
         return source.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
         raise UsageError(
-            f"A recording is a folder with `{META}` and `{MEASUREMENTS}`, but there is no {source}."
+            f"A recording is a folder with `{META}` and `{MEASUREMENTS}`, but there is no {source}. Make one with `python -m search record`."
         ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{source}: cannot be read as text: {error}.") from error

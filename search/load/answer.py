@@ -82,7 +82,13 @@ class Answer:
         return True
 
     def finish(self, *, index: int, prompt_id: str, worker: int, started: float) -> Trace:
-        """Turn the ended stream into a trace.
+        """The trace of the ended stream.
+
+        Args:
+            index: Place of the request in its phase, from 0.
+            prompt_id: Of the prompt that was sent.
+            worker: Which worker of the closed loop sent it.
+            started: When it was sent, on the client's clock, in seconds.
 
         Raises:
             StreamLost: There was no final record.

@@ -143,7 +143,9 @@ def _array(text: str, source: str) -> Iterator[tuple[int, object]]:
         yield line, value
         at = _skip(text, at, ", \t\r\n")
     if at >= len(text):
-        raise UsageError(f"{source}: the array must end with `]`, but the file ends before. Is it complete?")
+        raise UsageError(
+            f"{source}: the array must end with `]`, but the file ends before. Copy the file again: it seems to be cut off."
+        )
 
 
 def _skip(text: str, at: int, characters: str) -> int:

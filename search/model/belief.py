@@ -89,7 +89,7 @@ class Prior:
             physics: Whether they are deployments, or (to show what that pays) planes over the raw knobs.
         """
         if len(set(loads)) != len(loads) or any(load < 1 for load in loads):
-            raise UsageError(f"Loads are different whole numbers from 1, but got {tuple(loads)}.")
+            raise UsageError(f"Loads are different whole numbers from 1, but got {tuple(loads)}. Remove the others.")
         draws = draws or int(np.clip(_WORK / max(1, len(configs) * len(loads)), 160, DRAWS))
         rng = np.random.default_rng((seed, 20))
         return cls(

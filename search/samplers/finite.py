@@ -136,13 +136,22 @@ class FiniteSpaceSampler(BaseSampler):
             return {}
         remaining = self.remaining(study, but=trial)
         if not remaining:
-            raise SpaceExhausted(f"All {len(self._configs)} valid configs have been asked.")
+            raise SpaceExhausted(
+                f"All {len(self._configs)} valid configs have been asked. Open more values under `space` for a longer search."
+            )
         return self._choose(study, trial, remaining).params
 
     def sample_independent(
         self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
     ) -> Any:
-        """A random value for a parameter that is no knob of the space."""
+        """A random value for a parameter that is no knob of the space.
+
+        Args:
+            study: Of Optuna.
+            trial: That asks.
+            param_name: Of the parameter.
+            param_distribution: Of its values.
+        """
         return self._fallback.sample_independent(study, trial, param_name, param_distribution)
 
     def _choose(self, study: Study, trial: FrozenTrial, remaining: list[SpecConfig]) -> SpecConfig:

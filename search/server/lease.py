@@ -112,6 +112,12 @@ def wait_for_free_memory(
 ) -> None:
     """Return once nobody holds memory on these GPUs; at once where NVML cannot be asked.
 
+    Args:
+        uuids: The GPUs.
+        system: Of the host.
+        terms: How long to wait, and how much memory counts as use.
+        aborted: Asked at each look whether to stop waiting.
+
     Raises:
         LaunchFailed: HOST_BUSY, naming the processes where they are known.
         Interrupted: `aborted` said so.

@@ -70,7 +70,9 @@ class ShapeClient:
         try:
             report = self._report()
             if report is None:
-                raise SwitchFailed("The plugin is not in this server; its log has a line with `SEARCH_SHAPES`.")
+                raise SwitchFailed(
+                    "The plugin is not in this server. Look for `SEARCH_SHAPES` in its log, which says why."
+                )
             last = report.get("last") or {}
             return Report(
                 start=Shape(*report["start"]),
