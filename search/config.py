@@ -41,7 +41,8 @@ Any other server flag can be opened too; its name, with underscores, is its own 
 _FLAG_KNOB = re.compile(r"[a-z][a-z0-9_]*")
 _KNOB_VALUE = re.compile(r"[^+=\s/]+")
 
-_LONG_NAME = {short: name for name, short in OPTIONAL_KNOBS.items()}
+LONG_NAMES: Mapping[str, str] = {"arf": "allreduce_fusion"} | {short: name for name, short in OPTIONAL_KNOBS.items()}
+"""The knob of each short name."""
 _ID = re.compile(r"(?:(?P<off>off)|(?P<v>v[12])-k(?P<k>\d+)-s(?P<s>\d+)-d(?P<d>\d+))(?P<rest>(?:\+[^+=\s]+=[^+=\s]+)*)")
 
 
@@ -195,7 +196,7 @@ class SpecConfig:
         knobs: dict[str, KnobValue] = {}
         for part in match["rest"].split("+")[1:]:
             name, _, text = part.partition("=")
-            knobs[_LONG_NAME.get(name, name)] = _value(text)
+            knobs[name if name == "arf" else LONG_NAMES.get(name, name)] = knob_value(text)
         fusion = str(knobs.pop("arf", "off"))
         extra = tuple(knobs.items())
         if match["off"]:
@@ -210,8 +211,8 @@ class SpecConfig:
         )
 
 
-def _value(text: str) -> KnobValue:
-    """A knob's value as a config id holds it."""
+def knob_value(text: str) -> KnobValue:
+    """A knob's value from how it is written in a config id: a truth value, a whole number, or the text."""
     if text in ("True", "False"):
         return text == "True"
     return int(text) if re.fullmatch(r"0|[1-9]\d*", text, re.ASCII) else text

@@ -11,7 +11,7 @@ from typing import Literal
 from benchmarks.race.hypervolume import Point, point_of
 from benchmarks.race.tables import Table, read_table, results_of
 from benchmarks.race.worlds import HALVES, Half, make_world
-from search.app.assemble import read_spec
+from search.app.assembly import read_spec
 from search.app.options import RunOptions
 from search.config import SpecConfig
 from search.contracts import LaunchPaths, Phase, PhaseResult, Slot

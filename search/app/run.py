@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Protocol
 
 from search.analysis.findings import Judgement
-from search.app.assemble import Assembly, assemble, command_line
+from search.app.assemble import assemble
+from search.app.assembly import Assembly
+from search.app.command_line import command_line
 from search.app.options import RunOptions
 from search.app.report_content import ContentBuilder
 from search.contracts import Clock, RealClock

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from search.analysis.analyse import judge
 from search.analysis.findings import Judgement
-from search.app.assemble import Assembly, assemble
+from search.app.assemble import assemble
+from search.app.assembly import Assembly
 from search.app.options import RunOptions
 from search.app.report_content import ContentBuilder
 from search.app.run import patient_store, study_context

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from search.app.assemble import read_spec
+from search.app.assembly import read_spec
 from search.app.options import DEFAULT_STORAGE, RunOptions
 from search.app.recordings import spec_of_recording
 from search.app.stored import require_database, spec_of

@@ -35,7 +35,7 @@ def doctor(
     import json
     from dataclasses import asdict
 
-    from search.app.assemble import read_spec
+    from search.app.assembly import read_spec
     from search.dialects import for_release
     from search.preflight.examine import Level, examine, worst
     from search.preflight.gather import gather

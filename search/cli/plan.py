@@ -29,7 +29,7 @@ def plan(
         raise UsageError("`--study` names the study to plan, but it is missing. Give it, such as `--study kimi-k25`.")
     import json
 
-    from search.app.assemble import read_spec
+    from search.app.assembly import read_spec
     from search.app.plan import plan_of
     from search.preflight.gather import draft_doubts
 
