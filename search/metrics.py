@@ -105,7 +105,7 @@ class Objective:
         return f"{self.metric.title} at C={self.concurrency}"
 
     def of(self, phase: PhaseResult) -> float | None:
-        """The value of one repeat; None at another concurrency and where it was not told."""
+        """The value of one repeat; None at another concurrency and where it was not measured."""
         return self.metric.of(phase) if phase.concurrency == self.concurrency else None
 
     def mean(self, phases: Iterable[PhaseResult]) -> float | None:

@@ -34,7 +34,7 @@ def init(
 ) -> None:
     """Write a commented study file for a model and its draft; what it guesses is marked as a guess."""
     if not model:
-        raise UsageError("`--model` names the target, but it is missing. Give it, such as `--model /models/Kimi-K2.5`.")
+        raise UsageError("`--model` names the target, such as `--model /models/Kimi-K2.5`.")
     from search.app.init_guess import study_name
     from search.app.init_study import checked, draft_study
 
@@ -50,9 +50,7 @@ def init(
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError as error:
-        raise UsageError(
-            f"{path} was written by somebody else just now and is not overwritten. Choose another `--out`, or delete the file."
-        ) from error
+        raise UsageError(f"{path} was written by somebody else just now and is not overwritten.") from error
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}. Choose another `--out`.") from error
     say(f"wrote {path}: {launches} configs to choose from")

@@ -102,6 +102,6 @@ def test_environment_made_twice_is_the_same():
 
 
 def test_token_is_masked_in_a_launch_script():
-    from search.masking import mask_variable
+    from search.server.masking import mask_pair
 
-    assert "0123" not in mask_variable(TOKEN_VARIABLE, "0123" * 8)
+    assert "0123" not in mask_pair(TOKEN_VARIABLE, "0123" * 8)
