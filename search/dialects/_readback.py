@@ -6,6 +6,7 @@ The body holds the resolved server arguments flat at its top (all releases 0.5.9
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Any, Final
@@ -143,6 +144,8 @@ def _extra(info: Mapping[str, Any], asked: SpecConfig, flags: Mapping[str, str])
                 extra[name] = value
         elif isinstance(told, str) and isinstance(value, str) and _says_something(told):
             extra[name] = told
+        elif isinstance(told, float) and isinstance(value, str):
+            extra[name] = value if _alike(value, told) else repr(told)
         else:
             number = _whole(told)
             extra[name] = value if number is None or isinstance(value, str) else number
@@ -157,6 +160,14 @@ def _synchronous(
         return {}
     asked_off = version is SpecVersion.OFF and dict(asked.extra).get("overlap") == "off"
     return {"overlap": "off"} if version is SpecVersion.V2 or asked_off else {}
+
+
+def _alike(value: str, told: float) -> bool:
+    """Whether a share such as `0.85` is what runs; the server may print it with fewer digits."""
+    try:
+        return math.isclose(float(value), told, rel_tol=1e-6)
+    except ValueError:
+        return True  # no number was asked: the field tells nothing of it
 
 
 def _says_something(told: str) -> bool:

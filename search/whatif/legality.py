@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from search.config import LONG_NAMES, TREE_KNOBS, KnobValue, SpecConfig, SpecVersion, tree_bound
 from search.deployment import Deployment
-from search.dialects import Dialect, for_release, known_releases
+from search.dialects import UNSET, Dialect, for_release, known_releases
 from search.errors import InvalidConfig, UnsupportedKnob, UsageError
 from search.server.command import server_command
 from search.server.ports import PortBlock
@@ -104,7 +104,7 @@ def _defaults(spec: StudySpec, said: set[str]) -> tuple[dict[str, KnobValue], tu
             values[name] = getattr(spec.space, name)[0]
             taken.append(f"{name} {values[name]}: the first of the study's choices.")
     for name, choices in spec.choices.values.items():
-        if name not in said and name not in ("spec_version", *TREE_KNOBS) and choices:
+        if name not in said and name not in ("spec_version", *TREE_KNOBS) and choices and choices[0] != UNSET:
             values[name] = choices[0]
             taken.append(f"{name} {choices[0]}: the first of the study's choices.")
     return values, tuple(taken)
@@ -143,9 +143,15 @@ def _runs_on(config: SpecConfig, deployment: Deployment, release: str) -> bool:
             return False
         bound = dialect.on(moved)
         there = bound.canonical(config)
-        return there.spec_version == config.spec_version and not bound.violations(there)
+        return _runs_as(there) == _runs_as(config) and not bound.violations(there)
     except (UnsupportedKnob, UsageError):
         return False
+
+
+def _runs_as(config: SpecConfig) -> tuple[object, ...]:
+    """What must not become something else on another release: worker, tree and adaptive steps."""
+    tree = (config.topk, config.num_steps, config.num_draft_tokens)
+    return (config.spec_version, *tree, dict(config.extra).get("adaptive"))
 
 
 def _shares(config: SpecConfig, known: Sequence[SpecConfig]) -> Iterator[TokenShare]:
@@ -162,11 +168,7 @@ def _shares(config: SpecConfig, known: Sequence[SpecConfig]) -> Iterator[TokenSh
 
 def _command(config: SpecConfig, deployment: Deployment, dialect: Dialect) -> tuple[str, ...]:
     try:
-        made = server_command(
-            config, replace(deployment, python=deployment.python or "python"), dialect, ports=_PORTS, tag=""
-        )
+        named = replace(deployment, python=deployment.python or "python")
+        return server_command(config, named, dialect, ports=_PORTS, tag="").words()
     except UnsupportedKnob:
         return ()
-    script = made.script().splitlines()
-    words = " ".join(line.strip().removesuffix("\\").strip() for line in script[1:])
-    return tuple(words.removeprefix("exec ").split())
