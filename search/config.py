@@ -116,7 +116,11 @@ class SpecConfig:
             )
         for name, least in (("topk", 1), ("num_steps", 1), ("num_draft_tokens", 2)):
             if given[name] < least:
-                none = " Not drafting is `off`, or a candidate of `adaptive`, such as `0-1-3`." if name == "num_steps" else ""
+                none = (
+                    " Not drafting is `off`, or a candidate of `adaptive`, such as `0-1-3`."
+                    if name == "num_steps"
+                    else ""
+                )
                 raise InvalidConfig(f"`{name} >= {least}` must hold, but got {given[name]}. Raise `{name}`.{none}")
         assert self.topk and self.num_steps and self.num_draft_tokens
         room = tree_bound(topk=self.topk, num_steps=self.num_steps)

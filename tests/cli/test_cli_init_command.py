@@ -55,8 +55,16 @@ COMMANDS = [
         "--speculative-algorithm DFLASH --speculative-draft-model-path m/b --speculative-dflash-block-size 8",
         "v2-k1-s7-d8",
     ),
-    ("0.5.16", f"python -m sglang.launch_server --model m/a {DRAFTED} --speculative-adaptive", "v2-k1-s3-d4+adapt=auto"),
-    ("0.5.23", f"python -m sglang.launch_server --model m/a {DRAFTED} --speculative-adaptive", "v2-k1-s3-d4+adapt=auto"),
+    (
+        "0.5.16",
+        f"python -m sglang.launch_server --model m/a {DRAFTED} --speculative-adaptive",
+        "v2-k1-s3-d4+adapt=auto",
+    ),
+    (
+        "0.5.23",
+        f"python -m sglang.launch_server --model m/a {DRAFTED} --speculative-adaptive",
+        "v2-k1-s3-d4+adapt=auto",
+    ),
     (
         "0.5.16",
         f"python -m sglang.launch_server --model m/a {DRAFTED} --speculative-adaptive --speculative-num-steps 7",
