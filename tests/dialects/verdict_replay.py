@@ -61,11 +61,6 @@ def unread(case: dict[str, Any]) -> bool:
     )
 
 
-def minor(release: str) -> int:
-    """The last number of a release: 13 for `0.5.13.post1`."""
-    return int(release.split(".")[2])
-
-
 KNOBS = {
     "attention-backend": "attention_backend",
     "speculative-draft-attention-backend": "draft_attention_backend",
@@ -222,10 +217,10 @@ def translate(case: dict[str, Any], release: str) -> tuple[SpecConfig, Deploymen
 
 
 def _candidates(file: str | None, release: str) -> str:
-    """All candidate steps of the release's built-in table, or of a recorded file it can read."""
+    """`auto` for the release's built-in table, or the candidates of a recorded file it can read."""
     flat = release in FLAT
     if file is None:
-        return "0-1-3-5-7" if minor(release) >= 20 else "0-1-3-7" if minor(release) >= 14 else "1-3-7"
+        return "auto"
     known = {("adaptive_flat.json", True): "1-3-7", ("adaptive_keyed.json", False): "1-3-7"}
     if (file, flat) not in known:
         raise NotSent("an adaptive file of another format, or none")
