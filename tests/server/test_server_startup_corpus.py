@@ -7,7 +7,7 @@ from search.server.alike import same_cause
 
 # half -> (logs, blame right, line right) as measured when the rules were written; docs/failures.md has the numbers
 # from before, too.
-MEASURED = {"building": (33, 32, 33), "held_out": (40, 36, 39)}
+MEASURED = {"building": (33, 32, 33), "held_out": (40, 36, 39), "later": (17, 16, 17)}
 
 
 @pytest.mark.parametrize("half", MEASURED)
