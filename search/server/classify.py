@@ -70,7 +70,8 @@ class _Cause:
 class _Scan:
     """What is kept of a log while it streams by: the first of each kind of cause."""
 
-    def __init__(self, dialect: Dialect | None) -> None:
+    def __init__(self, dialect: Dialect | None, *, under_load: bool = False) -> None:
+        self._under_load = under_load
         own = dialect.phrases if dialect else ()
         self._own = [(re.compile(phrase.pattern), phrase) for phrase in own]
         self._generic = [(re.compile(phrase.pattern), phrase) for phrase in GENERIC]
@@ -205,7 +206,7 @@ class _Scan:
 
     def _by_kind(self, text: str) -> Reason | None:
         """What the kind of an exception shows that no phrase knows, of a server that was starting."""
-        if self.stage == SERVING:
+        if self._under_load or self.stage == SERVING:
             return None
         if self._chain.in_build:
             return Reason.MISSING_MODULE  # a kernel could not be built: no config brings its own compiler
@@ -234,7 +235,7 @@ def classify(
         its log is UNKNOWN: SGLang says why it dies, so somebody else killed it, such as the OOM
         killer, and the config is not to blame.
     """
-    scan = _Scan(dialect)
+    scan = _Scan(dialect, under_load=phase.startswith("c="))
     for line in read_lines(log_path):
         scan.feed(line)
     cause = scan.root()

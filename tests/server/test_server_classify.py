@@ -171,6 +171,49 @@ def test_same_phrase_is_read_by_its_frame_and_its_moment(tmp_path, before, path,
     assert classify(log, exit_code=-9)[0] is reason
 
 
+UNLISTED = {
+    "RuntimeError: this kernel only supports head_dim 128": Reason.ARG_INVALID_COMBO,
+    "PermissionError: [Errno 1] Operation not permitted: '/dev/gdrdrv'": Reason.HOST_FAULT,
+    "IndexError: list index out of range": Reason.START_CRASH,
+}
+
+
+@pytest.mark.parametrize("exception", UNLISTED)
+def test_exception_that_nobody_listed_is_read_by_its_kind_while_starting_and_is_a_crash_under_load(tmp_path, exception):
+    log = tmp_path / "server.log"
+    log.write_text(STARTED + died_in("sglang/srt/layers/linear.py", exception))
+    assert classify(log, exit_code=-9)[0] is UNLISTED[exception]
+    assert classify(log, exit_code=-9, phase="c=100")[0] is Reason.SERVER_CRASH_LOAD
+
+
+@pytest.mark.parametrize(
+    ("after", "told"),
+    [
+        ("ValueError: bad tensor on argument #1,\nexpected dtype=bfloat16\n\nlater", "argument #1, expected dtype=bfloat16"),
+        ("CompilationError: at 1:2:\n    x = tl.dot(q, k)\n        ^\nUnsupported rhs dtype fp8e5\n", "at 1:2: Unsupported rhs"),
+        ("RuntimeError: it failed\n[1/2] cc -c a.c\n/usr/bin/ld: cannot find -lx\n", "it failed /usr/bin/ld: cannot find -lx"),
+        ("ImportError:\n[kernel] no library\n", "ImportError: [kernel] no library"),
+    ],
+)  # fmt: skip
+def test_message_that_goes_on_is_read_to_the_cause(tmp_path, after, told):
+    log = tmp_path / "server.log"
+    log.write_text(STARTED + died_in("sglang/srt/models/x.py", after))
+    assert told in classify(log, exit_code=-9)[1].root_line
+
+
+def test_place_is_told_by_frames_where_a_log_begins_with_the_traceback(tmp_path):
+    log = tmp_path / "server.log"
+    for path, place in {
+        "sglang/srt/model_executor/cuda_graph_runner.py": "graph capture",
+        "sglang/srt/layers/attention/attention_registry.py": "attention backend",
+        "sglang/srt/mem_cache/memory_pool.py": "memory pools",
+        "sglang/srt/model_loader/loader.py": "loading weights",
+        "sglang/srt/layers/linear.py": "loading",
+    }.items():
+        log.write_text(died_in(path, "KeyError: 7"))
+        assert classify(log, exit_code=-9)[1].phase == place
+
+
 def test_frames_of_a_harmless_traceback_say_nothing_of_a_later_one(tmp_path):
     """A draft worker complained and went on; then the target died of the same words."""
     harmless = 'Traceback (most recent call last):\n  File "/site/sglang/srt/speculative/eagle_worker.py", line 1, in x\nOSError: no hub\n'

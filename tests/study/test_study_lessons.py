@@ -189,4 +189,5 @@ def test_crash_that_every_config_shows_stops_the_study_and_blames_none(lab):
     engine = ScriptedEngine(lambda config, _: crash())
     heard = lab.run(engine)
     assert isinstance(heard.error, BreakerOpen) and "IndexError" in str(heard.error)
+    assert "what all launches share is to blame" in str(heard.error)
     assert engine.launched == ["off", "off"] and all(launch.blame is Blame.FLAKE for launch in heard.launches)
