@@ -22,6 +22,7 @@ from search.spec.study import StudySpec
 from search.storage.optuna_side import write_trial
 from search.storage.owner import OWNER, this_process
 from search.storage.records import LaunchRecord, StudyKind
+from search.study.blame import UNSETTLED
 from search.study.budget import is_static_fault
 from search.study.scatter import searched_phases
 
@@ -62,11 +63,11 @@ def failed_values(launches: Sequence[LaunchRecord], spec: StudySpec) -> tuple[fl
 
 
 def _fails_alike(trial: int, launches: Sequence[LaunchRecord]) -> bool:
-    """Whether the last two launches of a trial ended in the same unknown way: a third would too.
+    """Whether the last two launches of a trial ended in the same way, nobody known to blame: a third would too.
 
     A host can be mended between two runs, so its faults do not count.
     """
-    lost = [launch for launch in launches if launch.trial == trial and launch.reason is Reason.UNKNOWN]
+    lost = [launch for launch in launches if launch.trial == trial and launch.reason in UNSETTLED]
     seen = [launch.evidence for launch in lost[-2:] if launch.evidence]
     return len(seen) == 2 and same_cause(*seen)
 
