@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from search.config import flag_name
 from search.deployment import CheckpointFacts
@@ -109,12 +109,18 @@ def check_loading(spec: StudySpec, target: Checkpoint) -> Iterator[Finding]:
     yield from check_sizes(spec, facts_of(target))
 
 
-def check_simulation(spec: StudySpec) -> Iterator[Finding]:
-    """Variables under which the server invents how many drafts are accepted."""
-    named = sorted(name for name in spec.engine.env if name.startswith("SGLANG_SIMULATE_"))
+def check_simulation(spec: StudySpec, named: Sequence[str]) -> Iterator[Finding]:
+    """Variables under which the server invents how many drafts are accepted, or which experts are asked.
+
+    Args:
+        spec: The study.
+        named: Those that its servers would get, `search.dialects.simulating`; inherited ones too.
+    """
     if named:
-        says = f"{', '.join(named)} simulates acceptance: its numbers are SYNTHETIC and say nothing of the draft"
-        yield warning("acceptance", says, "remove it from `engine.env` to measure")
+        says = f"{', '.join(named)} simulates acceptance: all numbers are SYNTHETIC and say nothing of the draft"
+        inherited = [name for name in named if name not in spec.engine.env]
+        way = f"unset {', '.join(inherited)} in this shell" if inherited else "remove it from `engine.env`"
+        yield warning("acceptance", says, f"{way} to measure")
 
 
 def _class(spec: StudySpec, architecture: str) -> Iterator[Finding]:
