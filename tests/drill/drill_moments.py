@@ -83,10 +83,10 @@ class Scene:
 @lru_cache
 def _looking(storage: str) -> Engine:
     """Reads a case's database, and makes nothing."""
-    url = storage.replace("postgresql://", "postgresql+psycopg://")
-    if "://" not in storage:
-        url = f"sqlite:///file:{storage}?mode=ro&uri=true"
-    return create_engine(url, poolclass=NullPool, connect_args={"timeout": 1} if "://" not in storage else {})
+    if "://" in storage:
+        return create_engine(storage.replace("postgresql://", "postgresql+psycopg://"))
+    url = f"sqlite:///file:{storage}?mode=ro&uri=true"
+    return create_engine(url, poolclass=NullPool, connect_args={"timeout": 1})
 
 
 def _below(process: psutil.Process | None) -> list[psutil.Process]:
