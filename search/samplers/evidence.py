@@ -88,6 +88,13 @@ class TrialEvidence:
     measured: list[SpecConfig] = field(default_factory=list)
     pending: list[SpecConfig] = field(default_factory=list)
 
+    def extend(self, other: TrialEvidence) -> None:
+        """Add what further trials tell."""
+        self.observations.extend(other.observations)
+        self.starts.extend(other.starts)
+        self.measured.extend(other.measured)
+        self.pending.extend(other.pending)
+
 
 def evidence_of(phases: Iterable[PhaseResult], objectives: Sequence[Objective] = ()) -> StoredEvidence:
     """All repeats of a launch.
