@@ -88,6 +88,10 @@ class TrialEvidence:
     measured: list[SpecConfig] = field(default_factory=list)
     pending: list[SpecConfig] = field(default_factory=list)
 
+    def copy(self) -> TrialEvidence:
+        """One that may be added to."""
+        return TrialEvidence(list(self.observations), list(self.starts), list(self.measured), list(self.pending))
+
     def extend(self, other: TrialEvidence) -> None:
         """Add what further trials tell."""
         self.observations.extend(other.observations)

@@ -111,12 +111,15 @@ class FrontierSampler(FiniteSpaceSampler):
         self._tables = tuple(tables)
         self._beliefs: tuple[Prior, Feasibility] | None = None
         self._last: tuple[_Seen, Outlook] | None = None
-        self._read: dict[int, tuple[FrozenTrial, TrialEvidence]] = {}
+        self._read: tuple[list[FrozenTrial], TrialEvidence] = ([], TrialEvidence())
         self._lock = threading.Lock()
 
     def __getstate__(self) -> dict[str, object]:
         """Without the lock, so that a study with this sampler can be pickled; the last outlook is worked out again."""
-        return {name: value for name, value in self.__dict__.items() if name != "_lock"} | {"_last": None, "_read": {}}
+        return {name: value for name, value in self.__dict__.items() if name != "_lock"} | {
+            "_last": None,
+            "_read": ([], TrialEvidence()),
+        }
 
     def __setstate__(self, state: dict[str, object]) -> None:
         """With a lock of its own."""
@@ -135,7 +138,7 @@ class FrontierSampler(FiniteSpaceSampler):
         earlier = (*self._earlier, *(item for table in tables for item in table.observations))
         starts = (*self._earlier_starts, *(start for table in tables for start in table.starts))
         seen = _Seen(
-            observations=tuple(self._parts.reduced(item) for item in (*earlier, *own)),
+            observations=(*earlier, *own),
             starts=(*starts, *evidence.starts) if self._parts.feasibility else (),
             measured=tuple(evidence.measured),
             pending=tuple(evidence.pending),
@@ -149,7 +152,9 @@ class FrontierSampler(FiniteSpaceSampler):
         outlook = Outlook(
             prior,
             feasibility,
-            observations=[item for item in seen.observations if item.weight < 1.0 or item.config in kept],
+            observations=[
+                self._parts.reduced(item) for item in seen.observations if item.weight < 1.0 or item.config in kept
+            ],
             starts=seen.starts,
             measured=[config for config in seen.measured if config in kept],
             pending=seen.pending,
@@ -160,18 +165,26 @@ class FrontierSampler(FiniteSpaceSampler):
         return outlook
 
     def _evidence(self, trials: Sequence[FrozenTrial]) -> TrialEvidence:
-        """What trials tell; of those that ended, each is read once: storages give out the same object for it."""
-        found = TrialEvidence()
-        for trial in trials:
-            known = self._read.get(trial._trial_id)
-            if known is None or known[0] is not trial:
-                config = config_of(trial)
-                named = {} if config is None else {trial.number: config}
-                known = trial, read_trials([trial], named, objectives=self._objectives)
-                if trial.state.is_finished():
-                    self._read[trial._trial_id] = known
-            found.extend(known[1])
-        return found
+        """What trials tell. Those before the first that has not ended are read once: storages give out the same objects."""
+        with self._lock:
+            known, told = self._read
+            # Compares objects, not what is in them, while they are the same: fast however many there are.
+            if trials[: len(known)] != known:
+                known, told = [], TrialEvidence()
+            count = len(known)
+            while count < len(trials) and trials[count].state.is_finished():
+                told.extend(self._told_by(trials[count]))
+                known.append(trials[count])
+                count += 1
+            self._read = known, told
+            found = told.copy()
+            for trial in trials[count:]:
+                found.extend(self._told_by(trial))
+            return found
+
+    def _told_by(self, trial: FrozenTrial) -> TrialEvidence:
+        config = config_of(trial)
+        return read_trials([trial], {} if config is None else {trial.number: config}, objectives=self._objectives)
 
     def dropped(self, study: Study) -> tuple[str, ...]:
         """One line for each earlier table that this study's numbers contradict."""

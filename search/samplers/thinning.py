@@ -8,7 +8,7 @@ are dense).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -40,14 +40,18 @@ def kept_configs(
         objectives: Of the study.
         most: How many; where the front itself holds more, all of that.
     """
-    seen: dict[SpecConfig, dict[int, Observation]] = {}
+    loads = {axis.concurrency for axis in objectives}
+    seen: dict[int, dict[SpecConfig, Observation]] = {load: {} for load in loads}
+    every: dict[SpecConfig, None] = {}
     for item in observations:
         if item.config in prior.index:
-            seen.setdefault(item.config, {})[item.load] = item
-    if len(seen) <= most:
-        return set(seen)
-    configs = list(seen)
-    points = np.array([[_merit(axis, seen[config]) for axis in objectives] for config in configs])
+            every[item.config] = None
+            if item.load in loads:
+                seen[item.load][item.config] = item
+    if len(every) <= most:
+        return set(every)
+    configs = list(every)
+    points = np.stack([_merits(axis, configs, seen[axis.concurrency]) for axis in objectives], axis=1)
     chosen = {place for place, config in enumerate(configs) if not config.speculates}
     whole = np.flatnonzero(np.isfinite(points).all(axis=1))
     if len(whole):
@@ -59,19 +63,17 @@ def kept_configs(
     return {configs[place] for place in chosen}
 
 
-def _merit(axis: Objective, seen: dict[int, Observation]) -> float:
-    """Logarithm of an objective's value, more being better; minus infinity where it was not measured."""
-    item = seen.get(axis.concurrency)
-    if item is None:
-        return -np.inf
+def _merits(axis: Objective, configs: Sequence[SpecConfig], seen: Mapping[SpecConfig, Observation]) -> Floats:
+    """Logarithms of an objective's values, more being better; not a number where it was not measured."""
     if axis.link is not None:
         scale, power = axis.link
-        value = scale * item.ms_per_token**power
-    elif (told := item.value_of(axis.metric.name)) is not None:
-        value = max(told.value, axis.metric.floor)
+        paces = np.array([seen[config].ms_per_token if config in seen else np.nan for config in configs])
+        logs = np.log(scale) + power * np.log(paces)
     else:
-        return -np.inf
-    return float(np.log(value)) * (1.0 if axis.direction is Direction.MAXIMIZE else -1.0)
+        name, floor = axis.metric.name, axis.metric.floor
+        told = [seen[config].value_of(name) if config in seen else None for config in configs]
+        logs = np.log([np.nan if one is None else max(one.value, floor) for one in told])
+    return np.asarray(logs if axis.direction is Direction.MAXIMIZE else -logs)
 
 
 def _ranks(points: Floats) -> Floats:
@@ -90,8 +92,8 @@ def _ranks(points: Floats) -> Floats:
 def _spread(prior: Prior, places: NDArray[np.int_], chosen: set[int], most: int) -> None:
     """Add the config least like all chosen ones until there are `most`."""
     nearest = np.full(len(places), -np.inf)
-    for place in sorted(chosen):
-        nearest = np.maximum(nearest, prior.kernel(places[[place]], places)[0])
+    if chosen:
+        nearest = prior.kernel(places[sorted(chosen)], places).max(axis=0)
     while len(chosen) < most:
         nearest[sorted(chosen)] = np.inf
         place = int(np.argmin(nearest))
