@@ -59,7 +59,9 @@ def test_front_holds_exactly_what_no_other_is_better_than(values):
         others = [(other.values[0].value, -other.values[1].value) for other in everything]
         return any(other != mine and other[0] <= mine[0] and other[1] <= mine[1] for other in others)
 
-    assert set(ids(pareto_front(DEFAULTS, everything))) == {one.config.config_id for one in everything if not beaten(one)}
+    assert set(ids(pareto_front(DEFAULTS, everything))) == {
+        one.config.config_id for one in everything if not beaten(one)
+    }
 
 
 def test_confirmed_ones_with_equal_values_are_all_on_the_front():
