@@ -54,8 +54,10 @@ class Rules:
         single = np.log(_HOW_MANY[1]) + self._log_prior + self._masks[:, places] @ log_odds
         top = np.sort(np.argsort(-single, kind="stable")[:_PAIRED])
         seen = self._masks[np.ix_(top, places)]
-        either = seen[:, None, :] + seen[None, :, :] - seen[:, None, :] * seen[None, :, :]
-        pair = np.log(_HOW_MANY[2]) + self._log_prior[top][:, None] + self._log_prior[top][None, :] + either @ log_odds
+        # One of two rules stops what the first stops and what the second stops, less what both do.
+        alone = seen @ log_odds
+        either = alone[:, None] + alone[None, :] - (seen * log_odds) @ seen.T
+        pair = np.log(_HOW_MANY[2]) + self._log_prior[top][:, None] + self._log_prior[top][None, :] + either
         highest = max(float(single.max()), float(pair.max()), float(np.log(_HOW_MANY[0])))
         ones, twos = np.exp(single - highest), np.exp(pair - highest)
         total = ones.sum() + twos.sum() + np.exp(np.log(_HOW_MANY[0]) - highest)

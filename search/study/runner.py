@@ -72,6 +72,7 @@ def run_study(
     name = overrides.sampler or spec.sampler
     sampler = _sampler(context, name, overrides.seed, watch)
     study = open_study(context, store=store, storage=storage, sampler=sampler)
+    interrupts.check()
     prospects = prospects_of(name, sampler, study, spec, free=kind == "replay", notice=watch.notice)
     budget = Budget(
         launches=spec.budget.launches if overrides.launches is None else overrides.launches,
