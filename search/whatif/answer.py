@@ -233,7 +233,7 @@ class WhatIf:
         basis: Kind of the evidence.
         rests_on: The evidence in sentences, caveats included.
         objectives: Concurrencies of the objectives.
-        measuring_doubt: Growth of the front that noise alone would show.
+        noise_gain: Growth of the front that noise alone would show.
         decision: The verdict in one sentence.
     """
 
@@ -245,7 +245,7 @@ class WhatIf:
     rests_on: tuple[str, ...]
     objectives: tuple[int, ...]
     variants: tuple[Variant, ...]
-    measuring_doubt: float
+    noise_gain: float
     separations: tuple[Separation, ...]
     test: Test
     decision: str

@@ -95,7 +95,7 @@ class Predictor:
         """5%, 50% and 95% of output tokens per second."""
         place = self.outlook.prior.index[config]
         low, middle, high = (
-            1000.0 * load / np.exp(self.outlook.belief.quantile(q, load, told=True)[place]) for q in _BAND
+            1000.0 * load / np.exp(self.outlook.belief.quantile(q, load, of_launch=True)[place]) for q in _BAND
         )
         return float(low), float(middle), float(high)
 
@@ -116,7 +116,7 @@ class Predictor:
             best_tps=best.output_tps if best else None,
             beats=None
             if best is None or own
-            else float(self.outlook.belief.probability_below(np.log(best.ms_per_token), load, told=True)[place]),
+            else float(self.outlook.belief.probability_below(np.log(best.ms_per_token), load, of_launch=True)[place]),
             model_tps=predict(self.model, config, load, running_limit=limit).output_tps,
         )
 
@@ -171,15 +171,15 @@ class Predictor:
         prior = self.outlook.prior.part((config, twin, *(item.config for item in self.basis.believed)))
         index, belief = prior.index, Belief.given(prior, self.basis.believed)
         goal = float(np.log(best.ms_per_token))
-        middle, doubt = float(belief.expected(load)[index[twin]]), float(belief.doubt(load)[index[twin]])
+        middle, sd = float(belief.expected(load)[index[twin]]), float(belief.std(load)[index[twin]])
 
         def even(log_ms: float) -> bool:
             told = [*self.basis.believed, Observation(twin, load, float(np.exp(log_ms)))]
             return bool(Belief.given(prior, told).expected(load)[index[config]] <= goal)
 
-        slow, fast = middle, middle + doubt * float(ndtri(0.001))
+        slow, fast = middle, middle + sd * float(ndtri(0.001))
         if even(slow):
-            slow = middle - doubt * float(ndtri(0.001))
+            slow = middle - sd * float(ndtri(0.001))
             fast = middle
         if not even(fast):
             return Threshold(load, best.config.config_id, best.output_tps, None, 0.0)
