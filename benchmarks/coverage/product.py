@@ -66,9 +66,9 @@ class Design:
         baseline: Starts of the baseline: first, confirming, closing.
         afresh: Fresh starts of a pick.
         picks: How many.
-        repeats: Of an objective in a start, for each set of prompts that a baseline is sent.
-        held_out: The same of a fresh start, on the held-out prompts.
-        searched: The same, on the search's prompts.
+        repeats: Of an objective in a start of the search.
+        plain: The same in a start of a baseline, for each set of prompts.
+        again: The same in a fresh start of a pick.
         second: Starts of a second baseline, which all gains are over too; the first measures as a baseline, further
             ones as fresh starts.
     """
@@ -77,8 +77,8 @@ class Design:
     afresh: int = 2
     picks: int = 3
     repeats: int = 2
-    held_out: int = 2
-    searched: int = 1
+    plain: int = 2
+    again: int = 2
     second: int = 0
 
 
@@ -149,8 +149,8 @@ def launches(spec: StudySpec, world: World, design: Design, rng: np.random.Gener
             LaunchRecord(len(made) + 1, stage, config, config, _START, outcome=Outcome.MEASURED, phases=tuple(phases))
         )
 
-    both = {False: design.repeats, True: max(2, design.repeats)}
-    fresh = {True: design.held_out, False: design.searched}
+    both = {False: design.plain, True: design.plain}
+    fresh = {True: design.again, False: design.again}
     start("off", "baseline", both)
     if design.second:
         start(SECOND, "baseline", both)
@@ -160,9 +160,9 @@ def launches(spec: StudySpec, world: World, design: Design, rng: np.random.Gener
     middle = design.baseline - 2
     for turn in range(max(design.afresh, middle, design.second - 1)):
         if turn < middle:
-            start("off", "confirm", fresh)
+            start("off", "confirm", both)
         if turn < design.second - 1:
-            start(SECOND, "confirm", fresh)
+            start(SECOND, "confirm", both)
         for config_id in picks if turn < design.afresh else ():
             start(config_id, "confirm", fresh)
     start("off", "closing", both)

@@ -398,6 +398,21 @@ HEAD = (
 )
 
 
+def lines_of(paths: Sequence[Path]) -> Iterator[str]:
+    """The table of studies that `--json` wrote."""
+    found: dict[tuple[str, World], dict[int, Told]] = {}
+    for text in (text for path in paths for text in path.read_text(encoding="utf-8").splitlines()):
+        row = json.loads(text)
+        key = (row.pop("kind"), World(**row.pop("world")))
+        found.setdefault(key, {})[row.pop("number")] = Told(**row)
+    yield HEAD
+    yield f"|{'---|' * 12}"
+    for kind in KINDS:
+        for world in WORLDS:
+            if told := found.get((kind, world)):
+                yield line(kind, world, list(told.values()))
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run and print a table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.coverage.whole", description=__doc__)
@@ -406,8 +421,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--worlds", nargs="+", type=int, metavar="PLACE", help="of the list, from 0; all without it")
     parser.add_argument("--first", type=int, default=0, metavar="N", help="number of the first study (default 0)")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes (default 1)")
-    parser.add_argument("--json", type=Path, metavar="PATH", help="write every study there, as they come")
+    parser.add_argument("--json", type=Path, metavar="PATH", help="add every study there, as they come")
+    parser.add_argument("--read", nargs="+", type=Path, metavar="PATH", help="only print what was written there")
     options = parser.parse_args(arguments)
+    if options.read:
+        print("\n".join(lines_of(options.read)))
+        return 0
     worlds = [WORLDS[place] for place in options.worlds] if options.worlds else WORLDS
     print(HEAD)
     print(f"|{'---|' * 12}", flush=True)

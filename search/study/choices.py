@@ -55,10 +55,11 @@ def to_confirm(launches: Sequence[LaunchRecord], judgement: Judgement, room: Roo
     The best baseline and the picks come first, in turn, so that a drift of the host meets all: up to three starts of
     the baseline over the study, two of every pick, as many picks as the launches suffice for. By then the scatter
     between starts is mostly known. Another baseline that a gain has to beat too, and that is not behind, gets a second
-    start. Of questions about knobs that are still open, the best config of each value gets a start of its own, since
-    what was picked by its luck is compared on starts that had no part in the choice. Then what a winner cannot be
-    distinguished from. Then, while the scatter between starts is known with fewer than seven degrees of freedom, those
-    again that were started least. What was once confirmed stays so.
+    start, and what leads at an objective where no gain is shown yet a third. Of questions about knobs that are still
+    open, the best config of each value gets a start of its own, since what was picked by its luck is compared on
+    starts that had no part in the choice. Then what a winner cannot be distinguished from. Then, while the scatter
+    between starts is known with fewer than seven degrees of freedom, those again that were started least. What was
+    once confirmed stays so.
 
     Args:
         launches: Of the study, those under way included.
@@ -99,6 +100,9 @@ def to_confirm(launches: Sequence[LaunchRecord], judgement: Judgement, room: Roo
     for config in _others_in_the_running(judgement, baseline, room.objectives):
         if room.left > 0 and starts[config] < PICK_STARTS and able(config):
             return config, "confirms: a gain has to beat this baseline too"
+    for config, why in _unsettled(judgement, room.objectives):
+        if room.left > 0 and own[config] == PICK_STARTS and able(config):
+            return config, why
     if room.left > 0 and (config := next((one for one in open_ones if not own[one]), None)) is not None:
         return config, open_ones[config]
     others = [config for config in rivals if config not in picks]
@@ -132,6 +136,14 @@ def _others_in_the_running(
         gains = [result.gains.get(load) for load in wanted]
         if result.config != baseline and any(gain is not None and (gain.hi is None or gain.hi >= 1) for gain in gains):
             yield result.config
+
+
+def _unsettled(judgement: Judgement, objectives: Collection[int]) -> Iterator[Choice]:
+    """What leads at an objective where nothing is shown yet: one start more is likelier to show it than anything else."""
+    for winner in judgement.winners:
+        if winner.concurrency in objectives and not winner.claimed and winner.ahead:
+            config = winner.ahead[0].config
+            yield config, f"confirms again: ahead of {winner.baseline} at C={winner.concurrency}, and not shown yet"
 
 
 def _leaders(judgement: Judgement, objectives: Collection[int]) -> Iterator[Choice]:
