@@ -48,7 +48,14 @@ def forced_page(architecture: str, major: int, release: str) -> int | None:
 
 
 def refusals(kind: Kind, architecture: str, major: int, release: str) -> Mapping[str, str]:
-    """Backend or algorithm that a release refuses on this target, and its own words with their place."""
+    """Backend or algorithm that a release refuses on this target, and its own words with their place.
+
+    Args:
+        kind: What is refused.
+        architecture: Of the target.
+        major: Compute capability's first number.
+        release: Of SGLang.
+    """
     return {value: words for found, value, words in _told(release).get((architecture, major), ()) if found == kind}
 
 

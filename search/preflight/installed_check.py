@@ -81,7 +81,14 @@ def check_arguments(
 def compare_word(
     config: SpecConfig, word: ServerWord, deployment: Deployment, dialect: Dialect
 ) -> Iterator[ArgumentDifference]:
-    """Where the installed release and the dialect differ on one config."""
+    """Where the installed release and the dialect differ on one config.
+
+    Args:
+        config: As the study asks for it.
+        word: What the installed release made of it.
+        deployment: GPUs, tp and models.
+        dialect: Of the study's release.
+    """
     lifting = _lifting_patches(config, deployment, dialect)
     if word.refusal:
         yield ArgumentDifference(config, DifferenceKind.REFUSED, "accepted", word.refusal, lifting)

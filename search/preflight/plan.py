@@ -17,7 +17,15 @@ from search.spec.study import StudySpec
 def check_release(
     spec: StudySpec, dialect: Dialect, *, installed: str | None, default_python: str, environment: Mapping[str, str]
 ) -> Iterator[Finding]:
-    """The release of the study against what is installed and what is known of it."""
+    """The release of the study against what is installed and what is known of it.
+
+    Args:
+        spec: The study.
+        dialect: Of its release, or the nearest known one.
+        installed: The installed release; None where SGLang cannot be found.
+        default_python: The interpreter without `engine.python`.
+        environment: Of the launch.
+    """
     missing = tuple(release_missing(spec, installed, default_python))
     for line in missing:
         says, _, way = line.removeprefix("SGLang: ").rstrip(".").partition(". ")

@@ -251,7 +251,16 @@ def prospects_of(
     free: bool = False,
     notice: Callable[[str], None] = lambda _: None,
 ) -> Prospects:
-    """What `sampler`, named `name`, expects of a study; `free` and `notice` as for `FrontierProspects`."""
+    """What `sampler`, named `name`, expects of a study; `free` and `notice` as for `FrontierProspects`.
+
+    Args:
+        name: Of the sampler.
+        sampler: Of the study.
+        study: Optuna's.
+        spec: The study file.
+        free: Whether launches cost no GPU time.
+        notice: Gets one line for people.
+    """
     if isinstance(sampler, FrontierSampler):
         return FrontierProspects(sampler, study, spec, free=free, notice=notice)
     return NoProspects(name)

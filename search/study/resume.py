@@ -78,6 +78,12 @@ def open_study(context: StudyContext, *, store: Store, storage: BaseStorage, sam
 def accept_changes(name: str, fingerprint: Mapping[str, str], *, store: Store, clock: Clock) -> tuple[str, ...]:
     """Let a study go on under changed conditions, and mark it: its launches are no longer all alike.
 
+    Args:
+        name: Of the stored study.
+        fingerprint: Of today's conditions.
+        store: Holds the study.
+        clock: Dates the note.
+
     Returns:
         The differences, as the note on the study tells them; empty when there is nothing to accept.
     """

@@ -16,6 +16,12 @@ def worth_of(legality: Legality, expectation: Expectation, *, noise_gain: float,
 
     A launch is worth its time where the growth it promises could be told from noise; a long shot
     where that is not so, but the chance to be first somewhere is no less than `LONG_SHOT`.
+
+    Args:
+        legality: Whether it may run.
+        expectation: Of a launch of it.
+        noise_gain: Growth of the front that noise alone would show, as a share.
+        modelled: Whether nothing but a cost model stands behind the expectation.
     """
     if not legality.legal:
         return "locked" if legality.locked else "impossible"
@@ -39,7 +45,17 @@ def verdict_of(
     noise_gain: float,
     modelled: bool,
 ) -> str:
-    """The verdict on one config in a sentence."""
+    """The verdict on one config in a sentence.
+
+    Args:
+        config_id: Of the config.
+        worth: From `worth_of`.
+        expectation: Of a launch of it.
+        unlocking: What would make it legal, where it is locked.
+        objectives: Concurrencies of the objectives.
+        noise_gain: Growth of the front that noise alone would show, as a share.
+        modelled: Whether nothing but a cost model stands behind the expectation.
+    """
     if worth == "measured":
         return f"{config_id} is measured: {_rates(expectation)}."
     if worth == "impossible":
@@ -71,7 +87,15 @@ def decision_of(
     noise_gain: float,
     modelled: bool,
 ) -> str:
-    """What to do next, in one sentence."""
+    """What to do next, in one sentence.
+
+    Args:
+        variants: All configs that the question names.
+        separations: Effects that the measurements leave confounded.
+        test: The launch that promises most.
+        noise_gain: Growth of the front that noise alone would show, as a share.
+        modelled: Whether nothing but a cost model stands behind the expectation.
+    """
     if modelled:
         first = test.next_launch or "the baseline"
         return (
