@@ -123,7 +123,8 @@ class LevelEngine:
     def level(self, config: SpecConfig, phase: Phase) -> tuple[float, float]:
         """Factors that make a config's time per token and rate those of `off`."""
         mine, plain = (
-            _expected(self._physics.model, one, phase.concurrency, phase.output_tokens, self._limit) for one in (config, OFF)
+            _expected(self._physics.model, one, phase.concurrency, phase.output_tokens, self._limit)
+            for one in (config, OFF)
         )
         better = 1.0 + (self._gain if config == BETTER and phase.concurrency == AT else 0.0)
         return plain[0] / mine[0] / better, plain[1] / mine[1] * better
@@ -259,9 +260,7 @@ def _whole(
     return quiet.judgement, launches
 
 
-def _told(
-    world: World, spec: StudySpec, judgement: Judgement, launches: Sequence[LaunchRecord], cpu_s: float
-) -> Told:
+def _told(world: World, spec: StudySpec, judgement: Judgement, launches: Sequence[LaunchRecord], cpu_s: float) -> Told:
     claims = [winner for winner in judgement.winners if winner.claimed and winner.config.speculates]
     right = [w for w in claims if world.gain and w.concurrency == AT and w.config == BETTER]
     measured = [launch for launch in launches if launch.outcome is Outcome.MEASURED]
@@ -403,8 +402,8 @@ def lines_of(paths: Sequence[Path]) -> Iterator[str]:
     found: dict[tuple[str, World], dict[int, Told]] = {}
     for text in (text for path in paths for text in path.read_text(encoding="utf-8").splitlines()):
         row = json.loads(text)
-        key = (row.pop("kind"), World(**row.pop("world")))
-        found.setdefault(key, {})[row.pop("number")] = Told(**row)
+        key, number = (row.pop("kind"), World(**row.pop("world"))), row.pop("number")
+        found.setdefault(key, {})[number] = Told(**row)
     yield HEAD
     yield f"|{'---|' * 12}"
     for kind in KINDS:
@@ -431,7 +430,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(HEAD)
     print(f"|{'---|' * 12}", flush=True)
     numbers = range(options.first, options.first + options.studies)
-    with (ProcessPoolExecutor(options.jobs) if options.jobs > 1 else nullcontext()) as pool:
+    with ProcessPoolExecutor(options.jobs) if options.jobs > 1 else nullcontext() as pool:
         for kind in options.only:
             for world in worlds:
                 tasks = [(kind, world, number) for number in numbers]

@@ -219,6 +219,10 @@ class KnobWorth:
     pairs: int = 0
 
 
+FOR_A_QUESTION = "answers "
+"""How the reason of a start begins that a question about a knob alone asked for."""
+
+
 @dataclass(frozen=True, slots=True)
 class Contender:
     """The best config with a value that a question about a knob compares, as the search picked it.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import inf, log
 
 from search.analysis.arenas import RATE, Arena, Key, key_of
-from search.analysis.findings import Contender, Gain, KnobWorth, QuestionVerdict
+from search.analysis.findings import FOR_A_QUESTION, Contender, Gain, KnobWorth, QuestionVerdict
 from search.config import CORE_KNOBS, KnobValue, SpecConfig
 from search.spec.study import KnobQuestionSpec, StudySpec
 from search.stats.comparison import Comparison
@@ -135,7 +135,7 @@ def contenders(
                     again = any(reading.fresh for reading in arena.groups[config])
                     one = Contender(
                         config,
-                        f"answers {name}: the best of {question.knob} {value} at C={load}, on a start after the choice",
+                        f"{FOR_A_QUESTION}{name}: the best of {question.knob} {value} at C={load}, on a start after the choice",
                         is_open=asks and not settled and not again,
                     )
                     if config not in found or (one.is_open and not found[config].is_open):

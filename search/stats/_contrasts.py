@@ -47,9 +47,7 @@ class _Class:
         """Of each start over some of its blocks: logarithm and 1 / repeats."""
         count = len(blocks)
         rows = [[self.blocks[block][place] for block in blocks] for place in range(len(self.starts))]
-        return [
-            (sum(one.log_value for one in row) / count, sum(one.inverse for one in row) / count**2) for row in rows
-        ]
+        return [(sum(one.log_value for one in row) / count, sum(one.inverse for one in row) / count**2) for row in rows]
 
 
 def contrasts_of(readings: Sequence[Reading]) -> Iterator[Contrasts]:
@@ -100,7 +98,13 @@ def _next(group: Sequence[_Class], left: Sequence[_Class]) -> int | None:
 def _between(group: Sequence[_Class], other: _Class) -> tuple[float, float]:
     """The squared difference of a class to those of a group, on the blocks that it shares with most of their starts."""
     shared = [tuple(block for block in other.blocks if block in one.blocks) for one in group]
-    blocks = max(shared, key=lambda names: (sum(len(one.starts) for one in group if {*names} <= one.blocks.keys()) if names else 0, len(names)))
+    blocks = max(
+        shared,
+        key=lambda names: (
+            sum(len(one.starts) for one in group if {*names} <= one.blocks.keys()) if names else 0,
+            len(names),
+        ),
+    )
     theirs = [told for one in group if {*blocks} <= one.blocks.keys() for told in one.means(blocks)]
     (mine, here), (rest, there) = _mean(other.means(blocks)), _mean(theirs)
     scale = 1 / len(other.starts) + 1 / len(theirs)

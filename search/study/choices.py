@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from search.analysis.findings import ConfigResult, Judgement
+from search.analysis.findings import FOR_A_QUESTION, ConfigResult, Judgement
 from search.analysis.winners import all_synthetic, recommendable
 from search.config import SpecConfig
 from search.outcomes import Outcome
@@ -73,10 +73,10 @@ def to_confirm(launches: Sequence[LaunchRecord], judgement: Judgement, room: Roo
     def able(config: SpecConfig) -> bool:
         return config not in failed and room.may_start(config)
 
-    asked = {one.config for one in judgement.contenders}
     named = {config: why for config, why in _leaders(judgement, room.objectives) if able(config)}
     begun = [config for config in own if config.speculates and able(config)]
-    chosen = [config for config in begun if config in named or config not in asked]
+    picked = {launch.asked for launch in confirmed if not launch.why.startswith(FOR_A_QUESTION)}
+    chosen = [config for config in begun if config in named or config in picked]
     owed = sum(max(0, PICK_STARTS - own[config]) for config in chosen)
     # One start of one pick is better than none.
     open_ones = {one.config: one.why for one in judgement.contenders if one.is_open and able(one.config)}
@@ -97,14 +97,15 @@ def to_confirm(launches: Sequence[LaunchRecord], judgement: Judgement, room: Roo
     if owing := [config for config in picks if own[config] < PICK_STARTS]:
         config = min(owing, key=lambda config: own[config])
         return config, named.get(config, "confirms again: a start of its own more")
-    for config in _others_in_the_running(judgement, baseline, room.objectives):
-        if room.left > 0 and starts[config] < PICK_STARTS and able(config):
-            return config, "confirms: a gain has to beat this baseline too"
-    for config, why in _unsettled(judgement, room.objectives):
-        if room.left > 0 and own[config] == PICK_STARTS and able(config):
-            return config, why
-    if room.left > 0 and (config := next((one for one in open_ones if not own[one]), None)) is not None:
-        return config, open_ones[config]
+    for plain in _others_in_the_running(judgement, baseline, room.objectives):
+        if room.left > 0 and starts[plain] < PICK_STARTS and able(plain):
+            return plain, "confirms: a gain has to beat this baseline too"
+    for lead, why in _unsettled(judgement, room.objectives):
+        if room.left > 0 and own[lead] == PICK_STARTS and able(lead):
+            return lead, why
+    unanswered = [config for config in open_ones if not own[config]]
+    if room.left > 0 and unanswered:
+        return unanswered[0], open_ones[unanswered[0]]
     others = [config for config in rivals if config not in picks]
     if others and len(picks) < MOST_PICKS and room.left >= (PICK_STARTS if begun else 1):
         return others[0], rivals[others[0]]
@@ -147,20 +148,19 @@ def _unsettled(judgement: Judgement, objectives: Collection[int]) -> Iterator[Ch
 
 
 def _leaders(judgement: Judgement, objectives: Collection[int]) -> Iterator[Choice]:
-    """What a gain may be claimed of, the most important first; a config that is named twice keeps its first place.
+    """What wins, or is ahead of the baseline and may be shown to be with starts of its own: the objectives' first.
 
-    Winners, then what is ahead of the baseline and could be one with starts of its own.
+    Then what has another role in the report, as the best score. A config that is named twice keeps its first place.
     """
+    roles = {pick.result.config: f"confirms: {', '.join(pick.roles)}" for pick in judgement.picks}
     found: dict[SpecConfig, str] = {}
-    for pick in judgement.picks:
-        found.setdefault(pick.result.config, f"confirms: {', '.join(pick.roles)}")
-    loads = sorted(judgement.winners, key=lambda winner: winner.concurrency not in objectives)
-    for winner in loads:
-        for ahead in winner.ahead[:1]:
-            found.setdefault(
-                ahead.config, f"confirms: ahead of {winner.baseline} at C={winner.concurrency}, and not shown yet"
-            )
-    yield from ((config, why) for config, why in found.items() if config.speculates)
+    for winner in sorted(judgement.winners, key=lambda winner: winner.concurrency not in objectives):
+        if winner.config.speculates:
+            found.setdefault(winner.config, roles.get(winner.config, f"confirms: wins at C={winner.concurrency}"))
+        elif winner.ahead:
+            why = f"confirms: ahead of {winner.baseline} at C={winner.concurrency}, and not shown yet"
+            found.setdefault(winner.ahead[0].config, why)
+    yield from ((config, why) for config, why in (found | roles | found).items() if config.speculates)
 
 
 def _rivals(judgement: Judgement) -> Iterator[Choice]:

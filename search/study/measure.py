@@ -208,9 +208,9 @@ class Measurer:
         fresh = record.stage == "confirm"
         yield fresh and self._has_held_out
         compared = fresh or (self._measuring.both_prompt_sets and not record.asked.speculates)
-        if self._has_held_out and compared and concurrency in self._spec.watch:
-            if self._is_cheap(concurrency, course, share=_CHEAP):
-                yield not fresh
+        both = self._has_held_out and compared and concurrency in self._spec.watch
+        if both and self._is_cheap(concurrency, course, share=_CHEAP):
+            yield not fresh
 
     def _climbs(self, record: LaunchRecord, earlier: Sequence[LaunchRecord]) -> bool:
         """Whether this confirmed start is its family's ladder, too: the first of the family, within their number."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from statistics import fmean
-from typing import Any
+from typing import TypeAlias
 
 from benchmarks.race.rivals.optuna_side import OptunaEntrant
 from benchmarks.race.tables import Table
@@ -16,6 +16,8 @@ from search.samplers.frontier import FrontierSampler, Parts
 from search.samplers.matching import EarlierTable
 from search.samplers.outlook import LaunchCost
 from search.storage.records import LaunchRecord
+
+Options: TypeAlias = Mapping[str, bool | int | float | str]
 
 
 class FrontierEntrant(OptunaEntrant):
@@ -31,13 +33,18 @@ class FrontierEntrant(OptunaEntrant):
         UsageError: It has no such part.
     """
 
-    def __init__(self, table: Table, *, seed: int, tables: Sequence[EarlierTable] = (), **options: Any) -> None:
+    def __init__(
+        self, table: Table, *, seed: int, tables: Sequence[EarlierTable] = (), options: Options | None = None
+    ) -> None:
+        options = options or {}
         known = {part.name for part in fields(Parts)}
         if unknown := sorted(options.keys() - known):
             raise UsageError(f"`frontier` takes {', '.join(sorted(known))}, but got {', '.join(unknown)}.")
         parts = Parts(**{name: bool(value) for name, value in options.items()})
         axes = table.spec.axes
-        self._sampler = FrontierSampler(configs=table.space.configs, seed=seed, objectives=axes, parts=parts, tables=tables)
+        self._sampler = FrontierSampler(
+            configs=table.space.configs, seed=seed, objectives=axes, parts=parts, tables=tables
+        )
         super().__init__(table, self._sampler, gate=self._sampler)
         self._axes = axes
         self._boots: list[float] = []
