@@ -116,7 +116,10 @@ class Loop:
     def _how_it_ended(self) -> Ending:
         """What ended the search, whatever later stages did after it."""
         if self._agenda.unfound is not None and not self._agenda.unfound.is_reached:
-            self._notice(f"the budget ended the search: {self._agenda.unfound.words}")
+            self._notice(
+                f"the budget ended the search: {self._agenda.unfound.words}; with more `--hours` or `--launches` the same "
+                "command goes on"
+            )
         if "confirm" in self._agenda.left_out:
             self._notice(f"the budget ended before {self._agenda.left_out['confirm']} could be started again")
         ending = self._agenda.spent or self._ending

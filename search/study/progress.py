@@ -120,6 +120,11 @@ class Progress:
         """Of the study."""
         return self._context.spec.loads
 
+    @property
+    def objective_loads(self) -> tuple[int, ...]:
+        """Those of the objectives."""
+        return self._context.spec.objective_loads
+
     def freedom(self) -> float:
         """Pooled degrees of freedom that tell the scatter between starts, of the objective that has fewer."""
         return pooled_freedom(self._context.spec.axes, self.launches)

@@ -14,7 +14,7 @@ from search.samplers.finite import SpaceExhausted
 from search.storage.records import Expected, LaunchRecord, Stage
 from search.study.blame import alike
 from search.study.budget import BudgetSpent, is_static_fault
-from search.study.choices import Choice, to_confirm, to_ladder
+from search.study.choices import Choice, Room, to_confirm, to_ladder
 from search.study.events import Ending
 from search.study.forecasts import Prospects, Settled
 from search.study.neighbours import Neighbours
@@ -234,15 +234,18 @@ class Agenda:
         launches = self._progress.all()
         if stage == "ladder":
             return to_ladder(launches, judgement, loads=self._progress.loads, is_behind=self._progress.is_behind)
-        best = judgement.baselines[0].config if judgement.baselines else None
-        to_come = bool(self.stages.closing) and slots_to_measure_again(launches).get(slot, self._baselines[0]) == best
+        # Once it is confirmed, the best baseline is the one that is measured again at the end.
+        to_come = bool(self.stages.closing) and bool(judgement.baselines) and slot not in self._closed
         return to_confirm(
             launches,
             judgement,
-            left=self._left("confirm"),
-            freedom=self._progress.freedom(),
-            closing=int(to_come),
-            may_start=self._progress.may_start_again,
+            Room(
+                left=self._left("confirm"),
+                freedom=self._progress.freedom(),
+                closing=int(to_come),
+                objectives=self._progress.objective_loads,
+                may_start=self._progress.may_start_again,
+            ),
         )
 
     def _check(self, slot: int, stage: Stage) -> None:
