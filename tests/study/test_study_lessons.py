@@ -191,3 +191,16 @@ def test_crash_that_every_config_shows_stops_the_study_and_blames_none(lab):
     assert isinstance(heard.error, BreakerOpen) and "IndexError" in str(heard.error)
     assert "what all launches share is to blame" in str(heard.error)
     assert engine.launched == ["off", "off"] and all(launch.blame is Blame.FLAKE for launch in heard.launches)
+
+
+def test_known_config_that_must_fail_alike_is_not_launched_either(lab):
+    text = lab.text.replace("known: [v2-k1-s2-d3]", "known: [v2-k1-s2-d3, v2-k1-s3-d4]")
+    refused = crash(Reason.ARG_INVALID_COMBO, "ValueError: no such depth")
+    engine = ScriptedEngine(lambda config, _: refused if config.config_id == "v2-k1-s2-d3" else Script())
+    heard = lab.run(engine, text=text, launches=2)
+    assert engine.launched == ["off", "v2-k1-s2-d3"]
+    again = ScriptedEngine(lambda config, _: Script())
+    heard = lab.run(again, text=text, launches=20)
+    assert heard.ending is Ending.EXHAUSTED
+    # The chains of v1 and of one step start, and so does a wider tree: steps 3 of v2 were never passed.
+    assert "v2-k1-s3-d4" not in again.launched and any("v2-k1-s3-d4" in line for line in heard.notices)
