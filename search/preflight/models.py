@@ -86,7 +86,7 @@ def check_target(spec: StudySpec, target: Checkpoint, dialect: Dialect) -> Itera
             yield fine("architecture", f"{says}; a patch of the study does")
         else:
             yield error("architecture", says, "choose another release or algorithm, or name the patch that adds it")
-    elif found:
+    elif found and (loads(found, release.partition("+")[0]) or not is_registered(found)):
         yield fine("architecture", f"{found}, which takes {algorithm} on {release}")
     each = target.weight_bytes / spec.model.tp / _GIB
     room = spec.hardware.memory_gib
@@ -106,6 +106,10 @@ def check_loading(spec: StudySpec, target: Checkpoint) -> Iterator[Finding]:
         )
         return
     yield from _class(spec, target.architecture)
+    if "auto_map" in target.config and not spec.model.trust_remote_code:
+        says = "config.json names code of the model's own (`auto_map`), which this study does not trust"
+        way = "read it and set `model.trust_remote_code: true`, or be sure that the installed transformers knows its model type"
+        yield warning("own code", says, way)
     yield from check_sizes(spec, facts_of(target))
 
 
@@ -156,6 +160,10 @@ def check_sizes(spec: StudySpec, facts: CheckpointFacts) -> Iterator[Finding]:
     if facts.fp8_block is None:
         return
     rows = facts.fp8_block[0]
+    if not facts.experts and facts.ffn_width and (facts.ffn_width // tp) % rows:
+        says = f"FP8 blocks of {rows} rows do not divide a layer's width: {facts.ffn_width} over {tp} GPUs is {facts.ffn_width / tp:g}"
+        smaller = next(size for size in range(tp, 0, -1) if tp % size == 0 and (facts.ffn_width // size) % rows == 0)
+        yield error("FP8 blocks", says, f"choose `model.tp: {smaller}`")
     expert_share = max(tp // ep, 1) if args.get("moe-a2a-backend") in (None, "none") else 1
     if facts.experts and facts.expert_width and (facts.expert_width // expert_share) % rows:
         says = (

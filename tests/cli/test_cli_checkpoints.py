@@ -197,3 +197,29 @@ def test_study_of_a_public_model_is_drafted_from_its_own_configuration(here, mon
     if name in OWN_LAYERS:
         assert facts.mtp_layers == OWN_LAYERS[name]
         assert (spec.space.topk == (1,)) == (name in ONLY_CHAINS)
+
+
+def test_plan_says_that_code_of_the_model_is_not_trusted(here):
+    drafted(here, "target-mimo-v2-flash")
+    study = here / "spaces" / "made.yaml"
+    planned = CliRunner().invoke(app, ["plan", "--study", "made"])
+    assert planned.exit_code == 0 and "warning: own code: config.json names code of the model's own" in planned.output
+    study.write_text(study.read_text().replace("  # trust_remote_code: true", "  trust_remote_code: true"))
+    assert "own code" not in CliRunner().invoke(app, ["plan", "--study", "made"]).output
+
+
+def test_fp8_blocks_of_dense_layers_bound_tp_too(here):
+    narrow = here / "narrow"
+    narrow.mkdir()
+    config = json.loads((MODELS / "Qwen--Qwen3-32B-FP8" / "config.json").read_text())
+    (narrow / "config.json").write_text(json.dumps(config | {"intermediate_size": 2560}))
+    done = init("--model", narrow, "--gpus", "8x H200")
+    assert done.exit_code == 0, done.output
+    path = here / "spaces" / "made.yaml"
+    assert load_study(path).model.tp == 4
+    path.write_text(path.read_text().replace("  tp: 4", "  tp: 8"))
+    planned = CliRunner().invoke(app, ["plan", "--study", "made"])
+    assert (
+        "error: FP8 blocks: FP8 blocks of 128 rows do not divide a layer's width: 2560 over 8 GPUs is 320"
+        in planned.output
+    )
