@@ -199,8 +199,8 @@ class Agenda:
     def _of_the_finale(self, slot: int, others: Sequence[int]) -> Job | None:
         """Confirmation and ladder on the first slot that may be used, then what is owed to each."""
         for stage in _CHOSEN_STAGES:
-            if slot != min(others, default=slot) or not self._left(stage):
-                continue
+            if slot != min(others, default=slot) or not self._left(stage) or slot in self._closed:
+                continue  # nothing comes after the closing baseline
             found = self._chosen(stage, slot)
             if found is None:
                 continue
