@@ -43,7 +43,7 @@ GPU_KINDS: Mapping[str, tuple[int, float, Links]] = {
     "L40S": (89, 44, "pcie"),
     "RTX 4090": (89, 23, "pcie"),
 }
-"""Kind to compute capability times ten, GiB as the driver tells them, and the links of the usual build."""
+"""Kind to compute capability times ten, GiB as the driver reports them, and the links of the usual build."""
 
 _KV_SHARE = 0.75
 """Share of GPU memory that weights may take: the rest is the KV pool, graphs and activations."""
@@ -201,7 +201,7 @@ def guess_release(installed: str | None, algorithm: str, architecture: str) -> t
 
 
 def guess_backend(deployment: Deployment, dialect: Dialect, chain: SpecConfig, tree: SpecConfig) -> Guess:
-    """The release's own choice for a tree, which chains then share; empty where only the server can tell.
+    """The release's own choice for a tree, which chains then share; empty where only the server knows.
 
     Args:
         deployment: As guessed so far.

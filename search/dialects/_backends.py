@@ -176,7 +176,7 @@ def resolve_draft_backends(
     """
     if algorithm == "DFLASH" and traits.dflash_rewrites_draft_backend:
         given = asked or backends.pair[0]
-        # trtllm_mha needs a draft of sliding or causal layers only, which its config.json alone tells.
+        # trtllm_mha needs a draft of sliding or causal layers only, which its config.json alone shows.
         if given is None or given in DFLASH_DRAFT_BACKENDS:
             return given, given
         sm100 = traits.dflash_falls_back_to_fa4 and given == "trtllm_mha" and major == 10

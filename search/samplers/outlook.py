@@ -29,7 +29,7 @@ _BAND: Final = (0.05, 0.95)
 _CAUTION: Final = 2.0
 """Power of the probability to start: a failure costs a launch and brings neither growth nor numbers."""
 _BENEATH: Final = 0.1
-"""This share of `noise_gain` is credited to every launch: among gains far beneath what measuring can tell,
+"""This share of `noise_gain` is credited to every launch: among gains far beneath what measuring can show,
 the launch that surely starts goes first. Without it the uncertain are launched as soon as nothing else would grow."""
 
 
@@ -81,10 +81,10 @@ class Forecast:
     @property
     def why(self) -> str:
         """One line for people: why this config is launched."""
-        told = " and ".join(_band_words(*each) for each in zip(self.objectives, self.bands, strict=True))
+        expects = " and ".join(_band_words(*each) for each in zip(self.objectives, self.bands, strict=True))
         return (
             f"expected front gain {self.gain:.1%}, feasible {self.feasible:.0%}, enters the front {self.enters_front:.0%}; "
-            f"expects {told}"
+            f"expects {expects}"
         )
 
 
@@ -185,7 +185,7 @@ class Outlook:
     def noise_gain(self) -> float:
         """The share by which the front would seem to grow if a front config were launched again, by noise alone.
 
-        A search whose best expected gain lies below this cannot tell its next find from luck.
+        A search whose best expected gain lies below this cannot distinguish its next find from luck.
         """
         return self.noise_gain_of(tuple(axis.noise for axis in self._axes))
 

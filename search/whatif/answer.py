@@ -195,7 +195,7 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class Separation:
-    """What the measurements cannot tell apart, and the launch that would tell.
+    """Effects that the measurements leave confounded, and the launch that would separate them.
 
     Attributes:
         words: In a sentence.
@@ -255,8 +255,8 @@ class WhatIf:
 
     def to_json(self) -> dict[str, Any]:
         """The answer as JSON values, the derived ones included."""
-        told = asdict(self)
-        for variant, part in zip(self.variants, told["variants"], strict=True):
+        found = asdict(self)
+        for variant, part in zip(self.variants, found["variants"], strict=True):
             part["legality"] |= {"legal": variant.legality.legal, "locked": variant.legality.locked}
             part["cost"]["gpu_hours"] = variant.cost.gpu_hours
-        return told
+        return found

@@ -44,9 +44,9 @@ def what_if(
     )
     outlook = predictor.outlook
     variants = tuple(_variant(config, legality, predictor) for config, legality in found.items())
-    told = confounded(outlook.belief, _seen(basis), launchable=space.configs)
+    effects = confounded(outlook.belief, _seen(basis), launchable=space.configs)
     separations = tuple(
-        Separation(str(item), item.launch.config_id, outlook.forecast(item.launch).gain) for item in told
+        Separation(str(item), item.launch.config_id, outlook.forecast(item.launch).gain) for item in effects
     )
     test = _test(spec, variants, predictor, study_option or spec.study)
     return WhatIf(

@@ -35,7 +35,7 @@ class Predictor:
     Args:
         asked: Canonical; locked ones too.
         basis: The evidence.
-        physics: The study's cost model, reported beside the belief and used for the cost of a start.
+        physics: The study's cost model, shown beside the belief and used for the cost of a start.
     """
 
     def __init__(
@@ -78,9 +78,9 @@ class Predictor:
     def cost(self, config: SpecConfig) -> Cost:
         """GPU time at the expected rates."""
         seconds = sum(self.spec.tokens_at(load) / self._rates(config, load)[1] for load in self.spec.loads)
-        told = self.basis.boot_s is not None
+        timed = self.basis.boot_s is not None
         source = f"cost model {self.spec.simulation.physics}"
-        if told:
+        if timed:
             source = "the median start of the launches behind it, and the cost model's stop"
         return Cost(self.boot_s, seconds, self.spec.model.tp, source, self._memory(config))
 
@@ -163,9 +163,9 @@ class Predictor:
             elif all(other.topk != config.topk for other in worker):
                 widths = " and ".join(map(str, sorted({other.topk or 0 for other in worker})))
                 yield f"{config.spec_version.value} with topk {config.topk} (only with {widths})."
-        told = {knob for other in seen for knob in knob_values(other)}
+        met = {knob for other in seen for knob in knob_values(other)}
         for name, value in knob_values(config):
-            if (name, value) not in told:
+            if (name, value) not in met:
                 yield f"{name} {value} with anything: its effect is a prior."
 
     def _threshold(self, config: SpecConfig, twin: SpecConfig, load: int) -> Threshold | None:
@@ -178,8 +178,8 @@ class Predictor:
         middle, sd = float(belief.expected(load)[index[twin]]), float(belief.std(load)[index[twin]])
 
         def even(log_ms: float) -> bool:
-            told = [*self.basis.believed, Observation(twin, load, float(np.exp(log_ms)))]
-            return bool(Belief.given(prior, told).expected(load)[index[config]] <= goal)
+            given = [*self.basis.believed, Observation(twin, load, float(np.exp(log_ms)))]
+            return bool(Belief.given(prior, given).expected(load)[index[config]] <= goal)
 
         slow, fast = middle, middle + sd * float(ndtri(0.001))
         if even(slow):

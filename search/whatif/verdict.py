@@ -14,7 +14,7 @@ _CERTAIN = 0.005
 def worth_of(legality: Legality, expectation: Expectation, *, noise_gain: float, modelled: bool) -> Worth:
     """The verdict in a word.
 
-    A launch is worth its time where the growth it promises could be told from noise; a long shot
+    A launch is worth its time where the growth it promises stands out of noise; a long shot
     where that is not so, but the chance to be first somewhere is no less than `LONG_SHOT`.
 
     Args:
@@ -110,7 +110,7 @@ def decision_of(
     best = max(legal, key=lambda variant: variant.expectation.gain, default=None)
     after = _after(best, separations, test, noise_gain)
     if best is not None and separations and best.config_id == separations[0].launch:
-        after = f", which also tells what these numbers cannot{after}"
+        after = f", which also shows what these numbers cannot{after}"
     patch = ""
     if locked is not None:
         more = locked.expectation.gain >= test.next_gain
@@ -133,7 +133,7 @@ def decision_of(
 
 
 def _after(best: Variant | None, separations: Sequence[Separation], test: Test, noise_gain: float) -> str:
-    """What comes first: the launch that promises most, and the one that tells most."""
+    """What comes first: the launch that promises most, and the one that shows most."""
     own = best.config_id if best else ""
     if not test.next_launch or test.next_launch == own:
         return ""
@@ -142,7 +142,7 @@ def _after(best: Variant | None, separations: Sequence[Separation], test: Test, 
     if test.next_gain < noise_gain:
         parts = [f"no launch promises more than noise would show (best: {test.next_launch}, {promise})"]
     if separations and separations[0].launch not in (own, test.next_launch):
-        parts.append(f"{separations[0].launch} would tell what these numbers cannot")
+        parts.append(f"{separations[0].launch} would show what these numbers cannot")
     return f"; {' and '.join(parts)}"
 
 
