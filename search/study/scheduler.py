@@ -235,6 +235,7 @@ class Agenda:
                 freedom=self._progress.freedom(),
                 closing=int(to_come),
                 objectives=self._progress.objective_loads,
+                worth=self._progress.worth,
                 may_start=self._progress.may_start_again,
             ),
         )
