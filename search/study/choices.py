@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from search.analysis.findings import FOR_A_QUESTION, ConfigResult, Judgement
+from search.analysis.findings import FOR_A_QUESTION, ConfigResult, Judgement, LoadWinner
 from search.analysis.winners import all_synthetic, recommendable
 from search.config import SpecConfig
 from search.outcomes import Outcome
@@ -39,6 +39,7 @@ class Room:
         freedom: Pooled degrees of freedom between starts so far.
         closing: Starts of the baseline that are still to come.
         objectives: Concurrencies of the objectives: what leads there is confirmed first.
+        worth: Smallest gain that matters: a lead below it is not worth a third start.
         may_start: Whether there is a fresh start of a config to be had; a recording has a number of them.
     """
 
@@ -46,6 +47,7 @@ class Room:
     freedom: float
     closing: int = 0
     objectives: Collection[int] = ()
+    worth: float = 0.0
     may_start: Callable[[SpecConfig], bool] = lambda _: True
 
 
@@ -100,7 +102,7 @@ def to_confirm(launches: Sequence[LaunchRecord], judgement: Judgement, room: Roo
     for plain in _others_in_the_running(judgement, baseline, room.objectives):
         if room.left > 0 and starts[plain] < PICK_STARTS and able(plain):
             return plain, "confirms: a gain has to beat this baseline too"
-    for lead, why in _unsettled(judgement, room.objectives):
+    for lead, why in _unsettled(judgement, room):
         if room.left > 0 and own[lead] == PICK_STARTS and able(lead):
             return lead, why
     unanswered = [config for config in open_ones if not own[config]]
@@ -139,10 +141,15 @@ def _others_in_the_running(
             yield result.config
 
 
-def _unsettled(judgement: Judgement, objectives: Collection[int]) -> Iterator[Choice]:
-    """What leads at an objective where nothing is shown yet: one start more is likelier to show it than anything else."""
-    for winner in judgement.winners:
-        if winner.concurrency in objectives and not winner.claimed and winner.ahead:
+def _unsettled(judgement: Judgement, room: Room) -> Iterator[Choice]:
+    """What leads at an objective where nothing is shown yet, by a gain that would matter.
+
+    One start more is likelier to show it than anything else.
+    """
+    for winner in sorted(judgement.winners, key=lambda winner: -_lead(winner)):
+        if winner.concurrency not in room.objectives or winner.claimed or not winner.ahead:
+            continue
+        if winner.ahead[0].gain.value > 1 + room.worth:
             config = winner.ahead[0].config
             yield config, f"confirms again: ahead of {winner.baseline} at C={winner.concurrency}, and not shown yet"
 
@@ -150,17 +157,24 @@ def _unsettled(judgement: Judgement, objectives: Collection[int]) -> Iterator[Ch
 def _leaders(judgement: Judgement, objectives: Collection[int]) -> Iterator[Choice]:
     """What wins, or is ahead of the baseline and may be shown to be with starts of its own: the objectives' first.
 
-    Then what has another role in the report, as the best score. A config that is named twice keeps its first place.
+    Of these what leads by most. Then what has another role in the report, as the best score. A config that is named
+    twice keeps its first place.
     """
     roles = {pick.result.config: f"confirms: {', '.join(pick.roles)}" for pick in judgement.picks}
     found: dict[SpecConfig, str] = {}
-    for winner in sorted(judgement.winners, key=lambda winner: winner.concurrency not in objectives):
+    for winner in sorted(judgement.winners, key=lambda winner: (winner.concurrency not in objectives, -_lead(winner))):
         if winner.config.speculates:
             found.setdefault(winner.config, roles.get(winner.config, f"confirms: wins at C={winner.concurrency}"))
         elif winner.ahead:
             why = f"confirms: ahead of {winner.baseline} at C={winner.concurrency}, and not shown yet"
             found.setdefault(winner.ahead[0].config, why)
     yield from ((config, why) for config, why in (found | roles | found).items() if config.speculates)
+
+
+def _lead(winner: LoadWinner) -> float:
+    """How far ahead of the baseline the best at a load is, in standard errors: luck leads by less than a gain does."""
+    gain = winner.gain if winner.config.speculates else winner.ahead[0].gain if winner.ahead else None
+    return 0.0 if gain is None or gain.comparison is None else gain.comparison.statistic
 
 
 def _rivals(judgement: Judgement) -> Iterator[Choice]:

@@ -125,6 +125,11 @@ class Progress:
         """Those of the objectives."""
         return self._context.spec.objective_loads
 
+    @property
+    def worth(self) -> float:
+        """Smallest gain that matters to the study."""
+        return self._context.spec.worth
+
     def freedom(self) -> float:
         """Pooled degrees of freedom that tell the scatter between starts, of the objective that has fewer."""
         return pooled_freedom(self._context.spec.axes, self.launches)

@@ -208,8 +208,8 @@ class Agenda:
     def _of_the_finale(self, slot: int, others: Sequence[int]) -> Job | None:
         """Confirmation and ladder on the first slot that may be used, then what is owed to each."""
         for stage in _CHOSEN_STAGES:
-            if slot != min(others, default=slot) or not self._left(stage):
-                continue
+            if slot != min(others, default=slot) or not self._left(stage) or slot in self._closed:
+                continue  # nothing comes after the closing baseline
             found = self._chosen(stage, slot)
             if found is None:
                 continue
@@ -244,6 +244,7 @@ class Agenda:
                 freedom=self._progress.freedom(),
                 closing=int(to_come),
                 objectives=self._progress.objective_loads,
+                worth=self._progress.worth,
                 may_start=self._progress.may_start_again,
             ),
         )

@@ -35,7 +35,7 @@ class Predictor:
     Args:
         asked: Canonical; locked ones too.
         basis: The evidence.
-        physics: The study's cost model, reported beside the belief and used for the cost of a start.
+        physics: The study's cost model, shown beside the belief and used for the cost of a start.
     """
 
     def __init__(
