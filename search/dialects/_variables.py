@@ -160,6 +160,12 @@ def check_variable(name: str, deployment: Deployment, release: str) -> None:
 def resolve_variable(name: str, value: KnobValue, deployment: Deployment, release: str) -> KnobValue | None:
     """The value as a config id holds it; None where it changes nothing: unset, a default, or NCCL's on one GPU.
 
+    Args:
+        name: Of the variable.
+        value: As asked.
+        deployment: GPUs, tp and target.
+        release: Of SGLang.
+
     Raises:
         UnsupportedKnob: It may not be opened, or takes no such value.
     """
