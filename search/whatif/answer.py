@@ -110,7 +110,9 @@ class AtLoad:
         best: The fastest config measured at it; empty where none was.
         best_tps: Its rate; None where none was.
         beats: Chance to be faster than it.
-        model_tps: What the study's cost model says, for comparison.
+        model_tps: What the study's cost model says, for comparison: of a config that a simulated study extrapolates
+            to, what its report prints.
+        model_band: Ends of the fit's own 90% band, as in that report; None where the cost model was fitted to nothing.
     """
 
     concurrency: int
@@ -122,6 +124,7 @@ class AtLoad:
     best_tps: float | None
     beats: float | None
     model_tps: float
+    model_band: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
