@@ -140,7 +140,7 @@ def _known(folder: Path, looks_ours: Mapping[str, Callable[[str], bool]]) -> dic
     """Name -> hashes of what may be there of ours."""
     path = folder / MANIFEST
     if path.is_symlink() or not path.is_file():
-        found = {}
+        found: dict[str, tuple[str, ...]] = {}
         for pattern, ours in looks_ours.items():
             for old in folder.glob(pattern):
                 if old.is_symlink() or not old.is_file():
