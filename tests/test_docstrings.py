@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent / "search"
-TO_DO = ("analysis", "app/init_", "dialects", "preflight", "report", "stats/standings", "study", "whatif")
+TO_DO = ("report/markup",)
 """Where some still do not; a room leaves the list when it is done."""
 
 

@@ -110,7 +110,14 @@ def picks(
     winners: Sequence[LoadWinner],
     at_objectives: Sequence[ObjectiveWinner] = (),
 ) -> list[Pick]:
-    """One pick per config with all its roles; the objectives' roles come first."""
+    """One pick per config with all its roles; the objectives' roles come first.
+
+    Args:
+        spec: Names roles by its objectives.
+        results: Of all configs.
+        winners: By load.
+        at_objectives: The winner of each objective.
+    """
     roles: dict[str, list[str]] = {}
     at = {winner.concurrency: winner.config.config_id for winner in winners}
     chosen = {winner.objective: winner.config.config_id for winner in at_objectives}
