@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,7 +22,7 @@ from optuna.trial import create_trial
 
 from search.analysis.analyse import judge
 from search.analysis.memo import Memo
-from search.config import SpecConfig
+from search.config import SpecConfig, SpecVersion
 from search.contracts import PhaseResult
 from search.outcomes import Outcome
 from search.samplers.evidence import EVIDENCE, evidence_of
@@ -56,12 +56,12 @@ def space() -> list[SpecConfig]:
     """A baseline and 1,040 chains."""
     chains = [
         SpecConfig(version, 1, steps, steps + 1, allreduce_fusion=fusion, extra=(("page_size", size),))
-        for version in ("v1", "v2")
+        for version in (SpecVersion.V1, SpecVersion.V2)
         for fusion in ("off", "auto")
         for size in (1, 16, 32, 64)
         for steps in range(1, 66)
     ]
-    return [SpecConfig("off"), *chains]
+    return [SpecConfig(SpecVersion.OFF), *chains]
 
 
 def phases(place: int, loads: Sequence[int]) -> Iterator[PhaseResult]:
@@ -101,7 +101,10 @@ def ask_s(many: int) -> float:
 
 
 def _add(
-    study: optuna.Study, distributions: dict[str, optuna.distributions.BaseDistribution], place: int, config: SpecConfig
+    study: optuna.Study,
+    distributions: Mapping[str, optuna.distributions.BaseDistribution],
+    place: int,
+    config: SpecConfig,
 ) -> None:
     told = list(phases(place, (1, 100)))
     low, high = ([one for one in told if one.concurrency == load] for load in (1, 100))
