@@ -13,7 +13,7 @@ from search.metrics import Metric, Objective
 from search.outcomes import Note
 from search.stats.comparison import Comparison
 from search.stats.estimates import Estimate
-from search.stats.losslessness import OutputCheck
+from search.stats.losslessness import OutputCheck, is_lossy
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +112,11 @@ class ConfigResult:
     lossless: tuple[OutputCheck, ...] = ()
     searched: ConfigResult | None = None
     confirmed_loads: frozenset[int] = frozenset()
+
+    @property
+    def lossy(self) -> bool:
+        """See `is_lossy`."""
+        return is_lossy(self.lossless)
 
     @property
     def extrapolated(self) -> bool:

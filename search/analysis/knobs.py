@@ -8,7 +8,8 @@ from math import inf, log
 
 from search.analysis.arenas import RATE, Arena, Key, key_of
 from search.analysis.findings import FOR_A_QUESTION, Contender, Gain, KnobWorth, QuestionVerdict
-from search.config import CORE_KNOBS, KnobValue, SpecConfig
+from search.config import CORE_KNOBS, KnobValue, SpecConfig, is_variable
+from search.dialects import UNSET
 from search.spec.study import KnobQuestionSpec, StudySpec
 from search.stats.comparison import Comparison
 from search.stats.questions import BestOfEach, best_of_each, pooled
@@ -20,12 +21,12 @@ def values_of(arena: Arena, knob: str, *, guessed: bool = False) -> dict[KnobVal
 
     Args:
         arena: Of one metric and load.
-        knob: By its name in `SpecConfig.params`.
+        knob: By its name in `SpecConfig.params`; a variable that a config does not set has the value `unset`.
         guessed: Those that a simulator extrapolates, instead.
     """
     found: dict[KnobValue, list[SpecConfig]] = {}
     for config in arena.extrapolated if guessed else arena.open:
-        value = config.params.get(knob)
+        value = config.params.get(knob, UNSET if is_variable(knob) else None)
         if value is not None and (config.speculates or knob not in _OF_SPECULATION):
             found.setdefault(value, []).append(config)
     return {value: sorted(mine, key=str) for value, mine in found.items()}

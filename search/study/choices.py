@@ -220,7 +220,7 @@ def _best_of_families(results: Sequence[ConfigResult]) -> dict[str, ConfigResult
     Of a simulated family the best that rests on data, where there is one: winners are told from those.
     """
     synthetic = all_synthetic(results)
-    allowed = [result for result in results if recommendable(result.notes, synthetic=synthetic)]
+    allowed = [result for result in results if not result.lossy and recommendable(result.notes, synthetic=synthetic)]
     best: dict[str, ConfigResult] = {}
     for result in sorted(allowed, key=lambda result: result.extrapolated):
         best.setdefault(result.config.family, result)

@@ -48,7 +48,8 @@ class Legality:
         verify_tokens: Tokens per request in each pass of the target.
         tree: How many nodes the draft can propose, written out; empty without a tree.
         shares: Against known configs, the largest first.
-        command: The whole command line, one word each, `NAME=VALUE` words of the environment first;
+        command: The whole command line, one word each and quoted for a shell, files that it writes and
+            `NAME=VALUE` words of the environment first;
             for a locked config what a patched server would be sent; empty where it has no spelling.
     """
 
