@@ -2,8 +2,8 @@
 
 The product's sampler searches each table as in the race. After some numbers of launches the belief
 that its launches give predicts every config that was not launched. The bands it chooses by are held
-against the truth of the table (the true values of a synthetic one), and those that people are told, with
-noise and the model's own doubt in them, against what a launch of the config records.
+against the truth of the table (the true values of a synthetic one), and those that are reported, with
+noise and the model's own uncertainty in them, against what a launch of the config records.
 
     python -m benchmarks.calibration --half building --count 24 [--worlds DIR …] [--json PATH]
 """
@@ -41,8 +41,8 @@ class Held:
 
     Attributes:
         truth: Share of the unlaunched configs whose true value lies in the band that is chosen by.
-        recorded: Share of those whose first recorded repeats lie, in the mean, in the band that is told.
-        width: Median ratio of the told band's ends.
+        recorded: Share of those whose first recorded repeats lie, in the mean, in the band that is reported.
+        width: Median ratio of the reported band's ends.
     """
 
     group: str

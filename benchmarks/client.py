@@ -31,7 +31,7 @@ LOADS = ((1, 100), (1, 400), (100, 5_000), (100, 10_000), (100, 20_000), (1_000,
 class Row:
     """One client at one load; rates in tokens per second. `missing` says why there are no numbers.
 
-    `cpu_us_per_token` is None where a client's work is too little to tell from its start-up.
+    `cpu_us_per_token` is None where a client's work is too little to distinguish from its start-up.
     """
 
     client: str

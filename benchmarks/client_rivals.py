@@ -48,7 +48,7 @@ _STOOD_IN = (
 class Outcome:
     """What a client reported: tokens, its whole-run rate in tokens per second, its processor seconds.
 
-    `processor_s` is None where it cannot be told from the program's start-up.
+    `processor_s` is None where it cannot be distinguished from the program's start-up.
     """
 
     tokens: int
@@ -144,7 +144,7 @@ def guidellm(program: Path, url: str, *, concurrency: int, requests: int, tokens
     """Run guidellm's command on `/v1/completions`; its processor time is that of all its processes.
 
     Its start-up (imports) is measured with a run of one request and taken off; two start-ups differ
-    by some percent, so work of less than a fifth of one is not told.
+    by some percent, so work of less than a fifth of one is not reported.
 
     Raises:
         Missing: It is not installed, or does not get through.

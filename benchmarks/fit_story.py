@@ -1,7 +1,7 @@
 """Fits the cost model to the twelve numbers of the Kimi-K2.5 story and writes the parameter file.
 
 python -m benchmarks.fit_story            # refit, write, print
-python -m benchmarks.fit_story --profile  # how well each free parameter is told by the numbers
+python -m benchmarks.fit_story --profile  # how well each free parameter is determined by the numbers
 python -m benchmarks.fit_story --check    # exit 1 where the file on disk is not what the fit gives
 """
 

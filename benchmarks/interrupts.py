@@ -1,6 +1,6 @@
 """Strikes simulated runs with SIGINT and SIGTERM at random moments of their whole life, and resumes each.
 
-A strike is accepted from the moment the handler is installed, which `/proc` tells; before it, Python itself starts
+A strike is accepted from the moment the handler is installed, which `/proc` shows; before it, Python itself starts
 up and ends as the system pleases. An accepted strike must end the process with 130, without a traceback; 0 is right
 only for a strike after the last line, when everything is complete and stored. One that comes between the first line of
 the run and its end must say how to resume. Each struck database must resume.
@@ -202,7 +202,7 @@ def strike(lasts_s: Mapping[bool, float], seed: int) -> Strike:
         folder = Path(name)
         process = started(folder, whole=whole)
         time.sleep(after_s)
-        # SIGTERM is the one that tells: Python itself handles SIGINT from its start.
+        # SIGTERM is the one that counts: Python itself handles SIGINT from its start.
         accepted = process.poll() is None and is_handled(process.pid, signal.SIGTERM)
         complete = "front.csv" in said(folder, "out")
         struck = time.perf_counter()

@@ -41,7 +41,9 @@ Any other server flag can be opened too; its name, with underscores, is its own 
 _FLAG_KNOB = re.compile(r"[a-z][a-z0-9_]*")
 _KNOB_VALUE = re.compile(r"[^+=\s/]+")
 
-_LONG_NAME = {short: name for name, short in OPTIONAL_KNOBS.items()}
+LONG_NAMES: Mapping[str, str] = {"arf": "allreduce_fusion"} | {short: name for name, short in OPTIONAL_KNOBS.items()}
+"""The knob of each short name."""
+
 _LONGEST_ID = 255
 """Letters, as databases hold them."""
 
@@ -87,7 +89,9 @@ class SpecConfig:
         object.__setattr__(self, "extra", tuple(sorted(self.extra)))
         for name, value in self.extra:
             if not _FLAG_KNOB.fullmatch(name) or name in CORE_KNOBS:
-                raise InvalidConfig(f"A knob is named like `page_size`, but got {name!r}.")
+                raise InvalidConfig(
+                    f"A knob is named like `page_size`, but got {name!r}. Write it in lower case with underscores."
+                )
             if not _KNOB_VALUE.fullmatch(str(value)):
                 raise InvalidConfig(
                     f"A value of `{name}` has no blanks, slashes, `+` or `=`, because it stands in the config id, "
@@ -104,11 +108,11 @@ class SpecConfig:
         if missing:
             raise InvalidConfig(
                 "`topk`, `num_steps` and `num_draft_tokens` are given together or not at all, because SGLang "
-                f"fails on a part of them; missing: {' and '.join(missing)}."
+                f"fails on a part of them; missing: {' and '.join(missing)}. Give all three, or none."
             )
         for name, least in (("topk", 1), ("num_steps", 1), ("num_draft_tokens", 2)):
             if given[name] < least:
-                raise InvalidConfig(f"`{name} >= {least}` must hold, but got {given[name]}.")
+                raise InvalidConfig(f"`{name} >= {least}` must hold, but got {given[name]}. Raise `{name}`.")
         assert self.topk and self.num_steps and self.num_draft_tokens
         room = tree_bound(topk=self.topk, num_steps=self.num_steps)
         # topk 1 is exempt: SGLang rewrites its draft tokens to steps + 1, see `canonical`.
@@ -197,7 +201,7 @@ class SpecConfig:
         knobs: dict[str, KnobValue] = {}
         for part in match["rest"].split("+")[1:]:
             name, _, text = part.partition("=")
-            knobs[_LONG_NAME.get(name, name)] = _value(text)
+            knobs[name if name == "arf" else LONG_NAMES.get(name, name)] = knob_value(text)
         fusion = str(knobs.pop("arf", "off"))
         extra = tuple(knobs.items())
         if match["off"]:
@@ -212,8 +216,8 @@ class SpecConfig:
         )
 
 
-def _value(text: str) -> KnobValue:
-    """A knob's value as a config id holds it."""
+def knob_value(text: str) -> KnobValue:
+    """A knob's value from how it is written in a config id: a truth value, a whole number, or the text."""
     if text in ("True", "False"):
         return text == "True"
     return int(text) if re.fullmatch(r"0|[1-9]\d*", text, re.ASCII) else text
@@ -226,7 +230,7 @@ def _whole(name: str, value: KnobValue | float) -> int:
     except (ValueError, OverflowError):
         number = math.nan
     if isinstance(value, bool) or not number.is_integer():
-        raise InvalidConfig(f"`{name}` is a whole number, but got {value!r}.")
+        raise InvalidConfig(f"`{name}` is a whole number, but got {value!r}. Write it without a fraction.")
     return int(number)
 
 

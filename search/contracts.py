@@ -55,7 +55,7 @@ class RealClock:
 
 
 class VirtualClock:
-    """A clock that moves only when told what something took; starts where it is told to."""
+    """A clock that moves only when it is given what something took; starts at a given moment."""
 
     def __init__(self, start: datetime) -> None:
         self._start = start
@@ -210,7 +210,7 @@ class PhaseResult:
         requests: Completed requests; all that were asked, or the phase has failed.
         requested: Requests that the phase was to measure; None where not recorded.
         held_out: Whether the held-out prompts were sent. Values of unlike prompts are never compared. None in
-            rows from before, where the stage of the launch tells: confirmations sent them, nothing else did.
+            rows from before, where the stage of the launch decides: confirmations sent them, nothing else did.
         output_tokens: Sum over completed requests, from the last record of each stream.
         duration_s: From the first request sent to the last token received, warm-up excluded.
         warmup_s: Time spent on warm-up before it.
@@ -222,7 +222,7 @@ class PhaseResult:
         accept_length: Output tokens per verify pass over the phase, bonus token included; None
             without speculation.
         accept_histogram: Verify passes that accepted 0, 1, 2, … drafts; empty where the release
-            does not tell it.
+            does not report it.
         prompt_tpot_ms: Per request, in prompt order, so that configs compare pairwise.
         prompt_ids: Of the prompts behind `prompt_tpot_ms`, one each; empty where not recorded.
         prompts_sha256: Of the prompt set that was sent, template applied; empty where not recorded.
@@ -239,7 +239,7 @@ class PhaseResult:
         gpu: State of the GPUs during the phase; None where nobody looked.
         client_busy: Processor time of the client / duration, 0 to 1; near 1 the client was the
             bottleneck.
-        outputs: Token ids of each answer, in prompt order, where the release tells them. For the
+        outputs: Token ids of each answer, in prompt order, where the release reports them. For the
             losslessness gate; kept on disk beside the launch, never in the database or a recording.
         window_tps: Throughput of consecutive equal slices of the steady window.
         extrapolated: Whether a simulated value lies outside what the simulator was fitted to.
@@ -309,7 +309,7 @@ class StopReport:
     """Proof of a stop.
 
     Attributes:
-        clean: No process of the launch lives, its port can be bound, and GPU memory is back.
+        clean: No process of the launch is alive, its port can be bound, and GPU memory is back.
         duration_s: From the wish to stop to the proof.
         leftovers: What is still there when not clean, one line each.
     """

@@ -173,7 +173,7 @@ class Masker:
         return "".join(char for char in text if char.isprintable() or char in "\n\t")
 
     def tree(self, value: Any, name: str = "") -> Any:
-        """A JSON value masked at any depth, keys by their names; numbers, booleans and null are left alone."""
+        """A JSON value masked at any depth, keys by their names; numbers, booleans and null are not touched."""
         match value:
             case dict():
                 return {self.text(str(key)): self.tree(inner, str(key)) for key, inner in value.items()}

@@ -33,9 +33,9 @@ class Metric:
         title: For people, such as `time per output token`.
         unit: For people, such as `ms`; empty for a share, which is shown in percent.
         direction: Which way is better.
-        of: The value of one repeat; None where it was not told.
+        of: The value of one repeat; None where it was not measured.
         fields: Of `PhaseResult`, what `of` reads; recordings keep a column for each.
-        prompts: One value per prompt, in prompt order; empty where only a mean is told. None for a
+        prompts: One value per prompt, in prompt order; empty where only a mean is known. None for a
             metric that has none, such as a percentile.
         pays: The share of change of the value that one share of change of the pace is expected to bring:
             1 for a time that grows with it, -1 for a rate. The belief starts from it, see
@@ -105,11 +105,11 @@ class Objective:
         return f"{self.metric.title} at C={self.concurrency}"
 
     def of(self, phase: PhaseResult) -> float | None:
-        """The value of one repeat; None at another concurrency and where it was not told."""
+        """The value of one repeat; None at another concurrency and where it was not measured."""
         return self.metric.of(phase) if phase.concurrency == self.concurrency else None
 
     def mean(self, phases: Iterable[PhaseResult]) -> float | None:
-        """Mean over the repeats that tell it; None where none does."""
+        """Mean over the repeats that have it; None where none does."""
         values = [value for phase in phases if (value := self.of(phase)) is not None]
         return fmean(values) if values else None
 
@@ -137,7 +137,7 @@ class Objective:
 def rate_tps(phase: PhaseResult) -> float:
     """The rate of a load in tokens per second, by which configs are compared at it.
 
-    `1000 / tpot_ms` at concurrency 1, where it is told; else the steady window's throughput.
+    `1000 / tpot_ms` at concurrency 1, where it is known; else the steady window's throughput.
     """
     if phase.concurrency == 1 and phase.tpot_ms is not None:
         return 1000 / phase.tpot_ms
@@ -244,7 +244,7 @@ _SHIPPED: Final = (
 METRICS: Final[dict[str, Metric]] = {metric.name: metric for metric in _SHIPPED}
 """Metrics by name; to add one is to add an entry, before study files that name it are read."""
 
-TOLD_BESIDE: Final = ("ttft_p50_ms", "ttft_p99_ms", "e2e_ms", "e2e_p99_ms", "goodput", "goodput_rps", "gpus")
+BESIDE: Final = ("ttft_p50_ms", "ttft_p99_ms", "e2e_ms", "e2e_p99_ms", "goodput", "goodput_rps", "gpus")
 """Fields of `PhaseResult` that a recording has a column for only where an objective reads them."""
 
 
@@ -282,12 +282,12 @@ def loads_of(objectives: Sequence[Objective]) -> tuple[int, ...]:
 
 
 def values_of(objectives: Objectives, phases: Sequence[PhaseResult]) -> tuple[float, float] | None:
-    """Both values, means over repeats; None where one of them was not told."""
+    """Both values, means over repeats; None where one of them was not measured."""
     first, second = (objective.mean(phases) for objective in objectives)
     return None if first is None or second is None else (first, second)
 
 
-def fields_told(objectives: Sequence[Objective]) -> tuple[str, ...]:
+def fields_beside(objectives: Sequence[Objective]) -> tuple[str, ...]:
     """Fields of `PhaseResult` that a recording of these objectives needs beyond its usual columns."""
     wanted = {name for objective in objectives for name in objective.metric.fields}
-    return tuple(name for name in TOLD_BESIDE if name in wanted)
+    return tuple(name for name in BESIDE if name in wanted)

@@ -134,7 +134,7 @@ class Note(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What a classification rests on, kept so that a person can check it.
+    """What a classification is based on, kept so that a person can check it.
 
     Attributes:
         root_line: The first root cause, as the log or the check worded it; never the echo.

@@ -14,7 +14,7 @@ from search.metrics import (
     Direction,
     Metric,
     Objective,
-    fields_told,
+    fields_beside,
     gain_percent,
     mean_rate,
     metric_named,
@@ -97,8 +97,8 @@ def test_metrics_per_user_and_per_gpu_follow_from_the_phase():
 
 
 def test_recording_keeps_columns_for_what_its_objectives_read():
-    assert fields_told(DEFAULTS) == ()
-    assert fields_told((Objective(METRICS["ttft_p99_ms"], 1), Objective(METRICS["goodput"], 30))) == (
+    assert fields_beside(DEFAULTS) == ()
+    assert fields_beside((Objective(METRICS["ttft_p99_ms"], 1), Objective(METRICS["goodput"], 30))) == (
         "ttft_p99_ms",
         "goodput",
     )

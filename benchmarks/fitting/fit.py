@@ -1,6 +1,6 @@
 """The fit of the cost model to a story's throughput numbers, deterministic and regularised.
 
-Each free parameter has a prior, so that what the numbers do not tell stays where one would expect
+Each free parameter has a prior, so that what the numbers do not determine stays where one would expect
 it; everything else is held. The residuals are relative errors of throughput over `TOLERANCE` and
 distances from the priors in standard deviations.
 """

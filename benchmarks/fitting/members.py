@@ -2,7 +2,7 @@
 
 Randomise, then optimise (Bardsley and others 2014, SIAM J. Sci. Comput. 36): each member draws what was
 held from what is thought of it, moves the targets by their tolerance and the priors by their widths, and
-refits. What the numbers tell stays put in all members; what they leave open does not.
+refits. What the numbers determine stays put in all members; what they leave open does not.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def profile(recipe: Recipe, targets: Sequence[Target], name: str, steps: Sequenc
         steps: Its values.
 
     Returns:
-        (value, miss) pairs; a miss of 0.01 is 1%. A flat profile is a parameter that the numbers do not tell.
+        (value, miss) pairs; a miss of 0.01 is 1%. A flat profile is a parameter that the numbers do not determine.
     """
     held = [
         replace(recipe, parameters=MappingProxyType({**recipe.parameters, name: Held(step, Kind.ASSUMED, "profiled")}))

@@ -1,7 +1,7 @@
 """One race: one sampler, one table, so many launches.
 
 A lean form of the study loop: no database, no reports, no retries, one slot. Launches come from
-the product's own replay engine, and Optuna is asked and told by the product's own `Trials`, so a
+the product's own replay engine, and Optuna's ask and tell are called by the product's own `Trials`, so a
 sampler meets here exactly what it meets in a study.
 """
 

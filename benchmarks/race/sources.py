@@ -11,15 +11,15 @@ from typing import Literal
 from benchmarks.race.hypervolume import Point, point_of
 from benchmarks.race.tables import Table, read_table, results_of
 from benchmarks.race.worlds import HALVES, Half, make_world
-from search.app.assemble import read_spec
+from search.app.assembly import read_spec
 from search.app.options import RunOptions
 from search.config import SpecConfig
 from search.contracts import LaunchPaths, Phase, PhaseResult, Slot
 from search.dialects import for_release
 from search.engines import SimulatedEngine
-from search.engines.recording import META, Recording, Row, told_beside
+from search.engines.recording import META, Recording, Row, beside_of
 from search.errors import LaunchFailed, UsageError
-from search.metrics import fields_told, values_of
+from search.metrics import fields_beside, values_of
 from search.outcomes import Outcome
 from search.physics.files import load_physics
 
@@ -87,7 +87,7 @@ def simulated_table(study: str, *, group: str) -> Table:
     exact = SimulatedEngine(physics, seed=spec.seed, deployment=spec.deployment, noise=False, limits=limits)
     axes, loads = spec.axes, spec.objective_loads
     phases = [spec.measure.phase(load, warm=True) for load in loads]
-    fields = fields_told(axes)
+    fields = fields_beside(axes)
     rows: list[Row] = []
     truth: dict[SpecConfig, Point] = {}
     for number, config in enumerate(space.configs, start=1):
@@ -95,7 +95,7 @@ def simulated_table(study: str, *, group: str) -> Table:
         rows += made
         if made[0].measured:
             values = values_of(axes, results_of(list(_launched(exact, config, number, phases, fields, repeats=1))))
-            assert values is not None, "a simulator tells every metric"
+            assert values is not None, "a simulator has every metric"
             truth[config] = point_of(axes, values)
     meta = {
         "name": f"{study}.simulated",
@@ -138,7 +138,7 @@ def _row(config: SpecConfig, number: int, phase: PhaseResult, fields: Sequence[s
         output_tps=phase.output_tps,
         tpot_ms=phase.tpot_ms,
         ttft_ms=phase.ttft_ms,
-        beside=told_beside(phase, fields),
+        beside=beside_of(phase, fields),
         accept_length=phase.accept_length,
         accept_histogram=phase.accept_histogram,
         boot_s=boot_s,

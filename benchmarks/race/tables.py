@@ -150,7 +150,7 @@ def read_table(folder: Path, *, group: str) -> Table:
                 if cells["feasible"] == "1"
             }
     except (KeyError, ValueError) as error:
-        raise UsageError(f"{source}: each row tells config_id, feasible, {first}, {second}: {error}.") from error
+        raise UsageError(f"{source}: each row holds config_id, feasible, {first}, {second}: {error}.") from error
     return Table(group=group, recording=recording, truth=truth, rough=bool(recording.meta.get("rough")))
 
 

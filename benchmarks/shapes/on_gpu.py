@@ -80,7 +80,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 class Run:
-    """One run: what it was asked, and what it has to tell so far."""
+    """One run: what it was asked, and its results so far."""
 
     def __init__(self, args: argparse.Namespace, shapes: Sequence[Shape]) -> None:
         self.args = args

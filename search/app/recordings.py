@@ -10,9 +10,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from search.engines.recording import Recording, Row, told_beside
+from search.engines.recording import Recording, Row, beside_of
 from search.errors import UsageError
-from search.metrics import DEFAULTS, METRICS, fields_told
+from search.metrics import DEFAULTS, METRICS, fields_beside
 from search.outcomes import Outcome
 from search.spec.study import StudySpec
 from search.storage.records import LaunchRecord, StudyRecord
@@ -62,7 +62,7 @@ def recording_facts(recording: Recording, folder: Path) -> dict[str, str]:
 
 
 def _least_study(recording: Recording) -> dict[str, Any]:
-    """A study file with what the table tells; hardware it does not tell is never used in a replay.
+    """A study file with what the table holds; hardware that it does not name is never used in a replay.
 
     The release stays empty: without a study file nothing says how these configs were launched.
     """
@@ -76,13 +76,13 @@ def _least_study(recording: Recording) -> dict[str, Any]:
         "study": re.sub(r"[^a-z0-9._-]+", "-", recording.name.lower()).strip("-._")[:64] or "recording",
         "title": f"{recording.name}, a recorded table",
         "model": {
-            "target": str(meta.get("model") or "not told"),
-            "draft": str(meta.get("draft") or "not told"),
+            "target": str(meta.get("model") or "not recorded"),
+            "draft": str(meta.get("draft") or "not recorded"),
             "algorithm": algorithm if algorithm in ("EAGLE3", "EAGLE", "STANDALONE") else "EAGLE3",
         },
         "hardware": {
             "gpus": 1,
-            "kind": str(meta.get("gpus") or "not told"),
+            "kind": str(meta.get("gpus") or "not recorded"),
             "sm": 90,
             "memory_gib": 1,
             "links": "nvlink" if str(meta.get("links", "")).lower().startswith("nvlink") else "pcie",
@@ -120,7 +120,7 @@ def _objectives(recording: Recording, loads: Sequence[int]) -> dict[str, int] | 
             return {"latency": low, "throughput": high}
     if len(loads) < 2:
         raise UsageError(
-            f"Recording {recording.name!r}: a study compares two concurrencies, but the table has {list(loads)}."
+            f"Recording {recording.name!r}: a study compares two concurrencies, but the table has {list(loads)}. Record a second concurrency."
         )
     return {"latency": loads[0], "throughput": 100 if 100 in loads[1:] else loads[-1]}
 
@@ -136,6 +136,12 @@ def recording_of(study: StudyRecord, spec: StudySpec, launches: Sequence[LaunchR
     interrupted ones, and phases on the held-out prompts, which compare with no other row; what a confirmation
     measured on the search's prompts is a further start of its config.
 
+    Args:
+        study: As it is stored.
+        spec: Its study file.
+        launches: All of it.
+        name: Of the recording.
+
     Raises:
         UsageError: The study is a replay, or nothing of it can be recorded.
     """
@@ -144,10 +150,12 @@ def recording_of(study: StudyRecord, spec: StudySpec, launches: Sequence[LaunchR
     kept = [
         launch for launch in launches if launch.stage != "try" and launch.outcome not in (None, Outcome.INTERRUPTED)
     ]
-    fields = fields_told(spec.axes)
+    fields = fields_beside(spec.axes)
     rows = tuple(row for launch in kept for row in _rows(launch, fields))
     if not rows:
-        raise UsageError(f"Study {study.name!r} has no finished launch to record.")
+        raise UsageError(
+            f"Study {study.name!r} has no finished launch to record. Run it first: `python -m search.run --study {study.name}`."
+        )
     releases = sorted({launch.effective.release for launch in kept if launch.effective and launch.effective.release})
     meta: dict[str, Any] = {
         "name": name,
@@ -184,7 +192,7 @@ def _rows(launch: LaunchRecord, fields: Sequence[str]) -> Iterator[Row]:
             output_tps=round(phase.output_tps, 4),
             tpot_ms=_rounded(phase.tpot_ms, 5),
             ttft_ms=_rounded(phase.ttft_ms, 3),
-            beside=told_beside(phase, fields),
+            beside=beside_of(phase, fields),
             accept_length=None if phase.accept_length is None else round(phase.accept_length, 4),
             accept_histogram=phase.accept_histogram,
             boot_s=_rounded(launch.boot_s),

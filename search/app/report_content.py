@@ -66,7 +66,7 @@ def server_script(config: SpecConfig, spec: StudySpec, dialect: Dialect) -> str:
 
 
 def _dialect(spec: StudySpec) -> Dialect | None:
-    """None for a recording that does not tell its release: nothing can say how to launch it."""
+    """None for a recording that does not name its release: nothing can say how to launch it."""
     try:
         return for_release(spec.engine.release)
     except UnknownRelease:

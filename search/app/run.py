@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Protocol
 
 from search.analysis.findings import Judgement
-from search.app.assemble import Assembly, assemble, command_line
+from search.app.assemble import assemble
+from search.app.assembly import Assembly
+from search.app.command_line import command_line
 from search.app.options import RunOptions
 from search.app.report_content import ContentBuilder
 from search.app.stored import spec_of
@@ -39,7 +41,7 @@ class RunEnd:
 
 
 class Display(Listener, Protocol):
-    """Whoever watches a run: a listener that is also told what is no launch, and the end."""
+    """Whoever watches a run: a listener that also gets what is no launch, and the end."""
 
     def noticed(self, line: str) -> None:
         """Show what is no launch, such as a quarantined slot."""
@@ -108,7 +110,7 @@ def run(options: RunOptions, display: Display, interrupts: Interrupts) -> None:
 
 
 def study_context(parts: Assembly, *, resume_command: str = "") -> StudyContext:
-    """What the loop is told of an assembled study."""
+    """An assembled study as the loop takes it."""
     return StudyContext(
         spec=parts.spec,
         name=parts.name,
@@ -134,7 +136,7 @@ class Paced:
     a second. Between real launches lie minutes: all of them are passed on.
 
     Args:
-        listener: What is told, such as a report.
+        listener: What gets the events, such as a report.
         clock: Real time, also in simulation.
         share: Of the time that may be spent.
     """
@@ -168,7 +170,7 @@ class Paced:
 
 
 class Fanout:
-    """Tells several listeners, in order."""
+    """Passes events on to several listeners, in order."""
 
     def __init__(self, *listeners: Listener) -> None:
         self._listeners = listeners

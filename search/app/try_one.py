@@ -8,7 +8,8 @@ from pathlib import Path
 
 from search.analysis.analyse import judge
 from search.analysis.findings import Judgement
-from search.app.assemble import Assembly, assemble
+from search.app.assemble import assemble
+from search.app.assembly import Assembly
 from search.app.options import RunOptions
 from search.app.report_content import ContentBuilder
 from search.app.run import patient_store, study_context
@@ -119,7 +120,9 @@ def _asked(parts: Assembly, text: str | None, raw: tuple[str, ...] | None) -> Sp
         if parts.kind != "measured" or parts.dialect is None:
             raise UsageError("`--raw` needs a real server: leave out `--simulate` and `--replay`.")
         if not raw:
-            raise UsageError("`--raw` is followed by the words for the server, such as `--raw --disable-cuda-graph`.")
+            raise UsageError(
+                "`--raw` is followed by the words for the server, but there are none. Add them, such as `--raw --disable-cuda-graph`."
+            )
         return SpecConfig.from_id(text) if text else spelled_config(raw, parts.dialect, parts.spec.deployment)
     if not text:
         raise UsageError('`try` takes a config, such as "topk=2 num_steps=2" or v1-k2-s2-d7, or `--raw` and words.')
@@ -143,7 +146,7 @@ def spelled_config(words: Sequence[str], dialect: Dialect, deployment: Deploymen
     if len(tree) < len(RAW_TREE_FLAGS):
         raise UsageError(
             f"Raw words give all of {', '.join(RAW_TREE_FLAGS.values())}, or the config is named before `--raw`, "
-            f"but got {' '.join(words)}."
+            f"but got {' '.join(words)}. Name the config, such as `v2-k1-s2-d3`."
         )
     options = [SpecConfig.from_params({"spec_version": version, **tree}) for version in ("v1", "v2")]
     return max(options, key=lambda config: _likeness(config, words, dialect, deployment))

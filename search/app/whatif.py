@@ -6,7 +6,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from search.app.assemble import read_spec
+from search.app.assembly import read_spec
 from search.app.init_command import study_of_command
 from search.app.options import DEFAULT_STORAGE, RunOptions
 from search.app.recordings import spec_of_recording

@@ -21,22 +21,22 @@ def clean(
     """Stop servers that an earlier crash left on this host: only such as this tool started."""
     from search.errors import HostUnfit
     from search.server.lease import free_stale_locks
-    from search.server.reaper import find_orphans, find_relics, stop_relics
+    from search.server.reaper import find_leftovers, find_orphans, stop_leftovers
 
-    found = find_relics() if everything else find_orphans()
-    for relic in found:
-        say(f"{'found' if dry_run else 'stopping'} {relic}")
-    running = {relic.tag for relic in find_relics() if relic.guarded} - {relic.tag for relic in found}
-    survivors = () if dry_run else stop_relics(found)
+    found = find_leftovers() if everything else find_orphans()
+    for leftover in found:
+        say(f"{'found' if dry_run else 'stopping'} {leftover}")
+    running = {leftover.tag for leftover in find_leftovers() if leftover.guarded} - {leftover.tag for leftover in found}
+    survivors = () if dry_run else stop_leftovers(found)
     locks = () if dry_run else free_stale_locks()
     if locks:
         say(f"removed {len(locks)} lock {'file' if len(locks) == 1 else 'files'} of GPUs that nobody holds any more")
     if running:
-        say(f"left alone: {len(running)} running, {', '.join(sorted(running))} (`--all` stops them too)")
+        say(f"not touched: {len(running)} running, {', '.join(sorted(running))} (`--all` stops them too)")
     if survivors:
         raise HostUnfit(
             (
-                *(f"survived SIGKILL: {relic}" for relic in survivors),
+                *(f"survived SIGKILL: {leftover}" for leftover in survivors),
                 "A process that SIGKILL cannot end waits inside the kernel or is another user's. "
                 "End it as that user, or restart the host.",
             )

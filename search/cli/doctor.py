@@ -30,12 +30,12 @@ def doctor(
 ) -> None:
     """Check GPUs, links, versions, weights, disk, ports and the plan itself before the first GPU minute."""
     if study is None:
-        raise UsageError("`--study` names the study to check, such as `--study kimi-k25`.")
+        raise UsageError("`--study` names the study to check, but it is missing. Give it, such as `--study kimi-k25`.")
     say(f"search: checking {study}; asking an installed SGLang takes some seconds", err=True)
     import json
     from dataclasses import asdict
 
-    from search.app.assemble import read_spec
+    from search.app.assembly import read_spec
     from search.dialects import for_release
     from search.preflight.examine import Level, examine, worst
     from search.preflight.gather import gather

@@ -7,6 +7,8 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from search.spec.samplers import SAMPLERS
+
 StudyOption: TypeAlias = Annotated[
     str | None, typer.Option("--study", metavar="NAME", help="A study's name (in ./spaces, then packaged) or file.")
 ]
@@ -30,7 +32,7 @@ SeedOption: TypeAlias = Annotated[
     int | None, typer.Option("--seed", min=0, max=2**32 - 1, metavar="N", help="Of sampler and simulation.")
 ]
 SamplerOption: TypeAlias = Annotated[
-    str | None, typer.Option("--sampler", metavar="NAME", help="frontier, tpe, nsga2, random or grid.")
+    str | None, typer.Option("--sampler", metavar="NAME", help=f"One of {', '.join(SAMPLERS)}.")
 ]
 ExecutorOption: TypeAlias = Annotated[
     str | None,

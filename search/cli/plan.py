@@ -26,10 +26,10 @@ def plan(
 ) -> None:
     """Show what a study would launch, what its rules drop or lock and why, and how long it may take."""
     if study is None:
-        raise UsageError("`--study` names the study to plan, such as `--study kimi-k25`.")
+        raise UsageError("`--study` names the study to plan, but it is missing. Give it, such as `--study kimi-k25`.")
     import json
 
-    from search.app.assemble import read_spec
+    from search.app.assembly import read_spec
     from search.app.plan import plan_of
     from search.preflight.gather import draft_doubts
 

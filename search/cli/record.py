@@ -22,7 +22,7 @@ def record(
 ) -> None:
     """Export a study's launches as a recording that `run --replay` takes."""
     if study is None:
-        raise UsageError("`--study` names the study to record, such as `--study kimi-k25`.")
+        raise UsageError("`--study` names the study to record, but it is missing. Give it, such as `--study kimi-k25`.")
     if (to / "meta.json").exists():
         raise UsageError(f"`--to` names a new recording, but {to} holds one. Remove it, or choose another name.")
     from search.app.recordings import recording_of

@@ -18,7 +18,7 @@ def report(
 ) -> None:
     """Rebuild a study's report from the database alone."""
     if study is None:
-        raise UsageError("`--study` names the study to report, such as `--study kimi-k25`.")
+        raise UsageError("`--study` names the study to report, but it is missing. Give it, such as `--study kimi-k25`.")
     from search.analysis.analyse import judge
     from search.app.report_content import ContentBuilder
     from search.app.stored import require_database, spec_of, stored_study

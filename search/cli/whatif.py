@@ -54,9 +54,13 @@ def whatif(
         _of_command(pasted, gpus=gpus, release=release, as_json=as_json)
         return
     if not config:
-        raise UsageError('`whatif` takes a config, such as "topk=2 num_steps=2" or v1-k2-s2-d7.')
+        raise UsageError(
+            '`whatif` takes a config, but there is none. Give one, such as "topk=2 num_steps=2" or v1-k2-s2-d7.'
+        )
     if study is None and recording is None:
-        raise UsageError("`--study` names the study to ask about, such as `--study kimi-k25`.")
+        raise UsageError(
+            "`--study` names the study to ask about, but it is missing. Give it, such as `--study kimi-k25`."
+        )
     import json
 
     from search.app.whatif import ask

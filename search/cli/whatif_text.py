@@ -15,7 +15,7 @@ from search.whatif.verdict import share, tps
 
 _NARROWEST, _WIDEST = 60, 120
 _SEPARATIONS = 2
-"""Told on the page; all are in `--json`."""
+"""Shown on the page; all are in `--json`."""
 
 
 def print_answer(answer: WhatIf) -> None:
@@ -48,15 +48,15 @@ class _Page:
         yield f"What if {answer.asked}?  Study {answer.study}, SGLang {answer.release}"
         yield ""
         yield "Legal?"
-        told: list[str] = []
+        last_shared: list[str] = []
         for variant in answer.variants:
             yield f"  {variant.config_id}: {_state(variant.legality, answer.release)}"
             yield from self._legal(variant.legality)
-            # What both workers share is told once, with the first.
+            # What both workers share is shown once, with the first.
             shared = self._shape(variant.legality)
-            if shared != told:
+            if shared != last_shared:
                 yield from shared
-            told = shared
+            last_shared = shared
             if variant.legality.legal and variant.legality.command:
                 yield "    command:"
                 yield from self._command(variant.legality.command)
@@ -170,12 +170,12 @@ class _Page:
                 yield from self._text(line, 4)
 
     def _rests_on(self) -> Iterator[str]:
-        yield "  Rests on"
+        yield "  Based on"
         for line in self._answer.rests_on:
             yield from self._text(line, 4, mark="- ")
         if not self._answer.separations:
             return
-        yield "  Cannot be told apart by these numbers"
+        yield "  Not distinguishable by these numbers"
         for item in self._answer.separations[:_SEPARATIONS]:
             yield from self._text(
                 f"{item.words} (expected growth of the front by it: {share(item.gain)})", 4, mark="- "
@@ -194,7 +194,7 @@ class _Page:
             yield from self._text(f"As a question of the study: `questions: {{my-question: {test.suggested}}}`", 2)
         if self._answer.separations:
             item = self._answer.separations[0]
-            yield from self._text(f"Tells most of what is confounded: {item.launch}", 2)
+            yield from self._text(f"Separates most of what is confounded: {item.launch}", 2)
         if test.next_launch:
             gain = "" if self._answer.basis == "prior" else f" (expected growth of the front {share(test.next_gain)})"
             yield from self._text(f"Promises most per GPU hour by the same belief: {test.next_launch}{gain}", 2)

@@ -1,4 +1,4 @@
-"""Ray itself: connected to quietly, asked for room, told apart from what runs on it."""
+"""Ray itself: connected to quietly, asked for room, distinguished from what runs on it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def connect(address: str | None, *, with_gpus: bool) -> Any:
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     # A launch that Ctrl-C abandoned ends with an error that nobody waits for any more.
     os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
-    # The raylet's notices would land on stdout among results; what they tell (an actor died)
+    # The raylet's notices would land on stdout among results; what they report (an actor died)
     # comes back as an exception, and their text stays in Ray's own logs.
     os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")
     os.environ.update(GUARDIANS_LIVE)
@@ -99,7 +99,7 @@ def _signals_kept() -> Iterator[None]:
 
 
 def is_up(ray: Any, *, local: bool) -> bool:
-    """Whether Ray itself lives: its two processes here, or the node of a cluster that this driver is connected to.
+    """Whether Ray itself is alive: its two processes here, or the node of a cluster that this driver is connected to.
 
     A dead raylet shows some 15 s after its death, as the death of every actor (seen with Ray 2.60).
 

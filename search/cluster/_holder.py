@@ -123,7 +123,7 @@ class GpuHolder:
             abort()
 
     def beat(self) -> None:
-        """The driver lives."""
+        """Records a heartbeat of the driver."""
         self._last_beat = time.monotonic()
 
     def _watch_driver(self) -> None:
@@ -175,7 +175,9 @@ def _own_gpu_uuids(count: int) -> tuple[str, ...]:
 
 def _uuid_of(pynvml: Any, gpu: str) -> str:
     if gpu.startswith("MIG-"):
-        raise HostUnfit((f"GPU {gpu} is a MIG slice; a slot needs whole GPUs.",))
+        raise HostUnfit(
+            (f"GPU {gpu} is a MIG slice; a slot needs whole GPUs. Leave it out of `CUDA_VISIBLE_DEVICES`.",)
+        )
     if gpu.startswith("GPU-"):
         return gpu
     return str(pynvml.nvmlDeviceGetUUID(pynvml.nvmlDeviceGetHandleByIndex(int(gpu))))

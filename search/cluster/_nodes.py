@@ -45,7 +45,7 @@ def _answers(ray: Any, question: Callable[[], Any], gpus_per_slot: int, timeout_
     names = {str(node["NodeID"]): str(node["NodeName"]) for node in ray.nodes()}
     wanted = [node for node, count in gpus_by_node(ray).items() if count >= gpus_per_slot]
     # Nodes that share a host share a name too.
-    told = {node: names[node] if list(names.values()).count(names[node]) == 1 else node for node in wanted}
+    labels = {node: names[node] if list(names.values()).count(names[node]) == 1 else node for node in wanted}
     task = ray.remote(num_cpus=0, max_retries=0)(_with_all_gpus)
     asked = {
         node: task.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote(question)
@@ -55,16 +55,16 @@ def _answers(ray: Any, question: Callable[[], Any], gpus_per_slot: int, timeout_
     answers, silent = {}, []
     for node, reference in asked.items():
         try:
-            answers[told[node]] = ray.get(reference, timeout=0)
+            answers[labels[node]] = ray.get(reference, timeout=0)
         except ray.exceptions.GetTimeoutError:
             ray.cancel(reference, force=True)
             silent.append(
-                f"Node {told[node]} gave no answer within {timeout_s:g} s. `ray status` tells whether it lives."
+                f"Node {labels[node]} gave no answer within {timeout_s:g} s. `ray status` shows whether it is alive."
             )
         except ray.exceptions.RayError as error:
             cause = getattr(error, "cause", None) or error
             said = str(cause).strip().splitlines() or [type(cause).__name__]
-            silent.append(f"Node {told[node]} could not be asked: {said[-1]}")
+            silent.append(f"Node {labels[node]} could not be asked: {said[-1]}")
     if silent:
         raise HostUnfit(tuple(silent))
     return answers

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 from search.cluster._cluster import CHANGED_BY_RAY, GUARDIANS_LIVE, connect, disconnect, is_up, slots_that_fit
 from search.cluster._files import unpack
-from search.cluster._gate import Gate
 from search.cluster._holder import EngineFactory, FindUuids, GpuHolder, SessionFacts
+from search.cluster._replaceable import Replaceable
 from search.config import SpecConfig
 from search.contracts import (
     EffectiveSettings,
@@ -45,7 +45,7 @@ QUIET_S = 1.0
 """For how long nothing of a dead actor's servers may have shown up before the sweep ends."""
 
 POLL_S = 2.0
-"""How often a call looks whether Ray lives: without its GCS, Ray ends this very process after 60 s."""
+"""How often a call looks whether Ray is alive: without its GCS, Ray ends this very process after 60 s."""
 
 MAX_REVIVALS = 1
 """A local Ray that dies a second time has a reason that starting it again does not take away."""
@@ -58,11 +58,11 @@ _log = logging.getLogger(__name__)
 
 
 class _Overdue(Exception):
-    """An actor lives and does not answer; the text says what was waited for."""
+    """An actor is alive and does not answer; the text says what was waited for."""
 
 
 class _Pulse(NamedTuple):
-    """The latest beat sent to an actor: when, and the reference that its answer fulfils."""
+    """The latest heartbeat sent to an actor: when, and the reference that its answer fulfils."""
 
     actor: Any
     answer: Any
@@ -113,7 +113,7 @@ class RayExecutor(SelfClosing):
         self._processes: dict[int, tuple[str, int]] = {}
         self._aborted: set[int] = set()
         self._closed = threading.Event()
-        self._gate = Gate()
+        self._actors_lock = Replaceable()
         self._environment = {name: os.environ.get(name) for name in CHANGED_BY_RAY}
         self._ray = connect(address, with_gpus=gpus_per_slot > 0)
         self.notices: tuple[str, ...] = ()
@@ -164,9 +164,9 @@ class RayExecutor(SelfClosing):
                 `ANSWER_S`, or no node has room for a fresh one; RAY_INFRA when Ray itself died, and was started again.
             BreakerOpen: Ray died again, or is not ours to start.
         """
-        lives = self._gate.lives
+        lives = self._actors_lock.lives
         try:
-            with self._gate.entered():
+            with self._actors_lock.entered():
                 if index not in self._actors:
                     self._restart(index)
                 return self._awaited(getattr(self._actors[index], method).remote(*args), method)
@@ -176,11 +176,11 @@ class RayExecutor(SelfClosing):
             line = f"The Ray actor that held slot {index} was killed: {overdue}"
             raise LaunchFailed(Reason.WORKER_LOST, Evidence(line, phase=method)) from overdue
         except self._ray.exceptions.RayTaskError as error:
-            raise self._told(index, method, error) from None
+            raise self._failure(index, method, error) from None
         except (self._ray.exceptions.RayError, ConnectionError) as error:
             self._actors.pop(index, None)
             if not is_up(self._ray, local=self._address is None):
-                self._gate.once(lives, partial(self._revive, error))
+                self._actors_lock.once(lives, partial(self._revive, error))
                 line = f"Ray itself failed and was started again: {_first_line(error)}"
                 raise LaunchFailed(Reason.RAY_INFRA, Evidence(line, phase=method)) from error
             self._sweep_after(index)
@@ -193,7 +193,7 @@ class RayExecutor(SelfClosing):
 
     def tell(self, index: int, method: str) -> None:
         """Call the holder of a slot without waiting; a dead one is not an error."""
-        with self._gate.entered():
+        with self._actors_lock.entered():
             if actor := self._actors.get(index):
                 getattr(actor, method).remote()
 
@@ -206,7 +206,7 @@ class RayExecutor(SelfClosing):
                 raise _Overdue(f"waited {limit_s:g} s for its answer to `{method}`")
         return self._ray.get(reference)
 
-    def _told(self, index: int, method: str, error: Any) -> BaseException:
+    def _failure(self, index: int, method: str, error: Any) -> BaseException:
         """What the holder raised, in the driver's eyes."""
         if isinstance(error.cause, Interrupted) and index not in self._aborted:
             # Its lease ran out while this process was stopped or cut off; it leaves in a moment.
@@ -271,7 +271,7 @@ class RayExecutor(SelfClosing):
             num_cpus=0,
             num_gpus=self._gpus,
             max_restarts=0,
-            # Control calls (abort, beat) must come through while a launch or a phase blocks.
+            # Control calls (abort, heartbeat) must come through while a launch or a phase blocks.
             concurrency_groups={"control": 4},
         )(_with_control_group(self._ray))
         if self._address is not None:  # the workers of a cluster do not inherit from us
@@ -288,7 +288,7 @@ class RayExecutor(SelfClosing):
     def _no_room(self) -> str:
         return (
             f"GPUs in the Ray cluster: no {self._gpus} of one node came free within {self._start_s:g} s. "
-            "`ray status` tells who holds them."
+            "`ray status` shows who holds them."
         )
 
     def _revive(self, error: Exception) -> None:
@@ -297,7 +297,7 @@ class RayExecutor(SelfClosing):
         Raises:
             BreakerOpen: See `call`.
         """
-        if self._address is not None or self._gate.lives >= MAX_REVIVALS or self._closed.is_set():
+        if self._address is not None or self._actors_lock.lives >= MAX_REVIVALS or self._closed.is_set():
             whose = "The Ray cluster" if self._address else "Ray"
             raise BreakerOpen(
                 f"{whose} failed: {_first_line(error)} Look at its logs (/tmp/ray/session_latest/logs on its host), "
@@ -310,7 +310,7 @@ class RayExecutor(SelfClosing):
     def _sweep_after(self, index: int) -> None:
         """Stop what a dead actor of this host left: its guardian does, unless that was stopped too.
 
-        Ray tells of a death it ordered before the process is gone, and until then its server
+        Ray reports a death it ordered before the process is gone, and until then its server
         counts as guarded.
         """
         host, pid = self._processes[index]
@@ -329,15 +329,15 @@ class RayExecutor(SelfClosing):
     def _beat(self) -> None:
         pulses: dict[int, _Pulse] = {}
         while not self._closed.wait(self._lease_s / 6):
-            with self._gate.entered():
+            with self._actors_lock.entered():
                 for index, actor in list(self._actors.items()):
                     try:
                         pulses[index] = self._beaten(index, actor, pulses.get(index))
                     except Exception as error:  # noqa: BLE001
-                        _log.debug("no beat to an actor: %s", error)  # whoever calls it next meets the cause
+                        _log.debug("no heartbeat to an actor: %s", error)  # whoever calls it next meets the cause
 
     def _beaten(self, index: int, actor: Any, last: _Pulse | None) -> _Pulse:
-        """Beat once more when the last beat was answered; end an actor that has been silent for a lease.
+        """Send a heartbeat once the last one was answered; end an actor that has been silent for a lease.
 
         A stopped process (SIGSTOP, a frozen container) closes no connection, so Ray waits for it
         without end. Its guardian gives its server up after the same time.
@@ -440,7 +440,7 @@ class RaySession(SelfClosing):
         try:
             return self._executor.call(self._index, "measure", phase, repeat)  # type: ignore[no-any-return]
         except LaunchFailed as error:
-            # Not told from the reason: a living actor says WORKER_LOST of its server's guardian, and has to stop the rest.
+            # Not inferred from the reason: a living actor says WORKER_LOST of its server's guardian, and has to stop the rest.
             self._lost = None if self._executor.holds(self._index) else error
             raise
         except SearchError:

@@ -41,7 +41,9 @@ def check_address(address: str, *, timeout_s: float = ANSWER_S) -> None:
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not host or not port.isdecimal() or not 0 < int(port) < 2**16:
         raise HostUnfit(
-            (f"`--ray-address` must be HOST:PORT of a Ray cluster's head, or `auto`, but got {address!r}.",)
+            (
+                f"`--ray-address` must be HOST:PORT of a Ray cluster's head, or `auto`, but got {address!r}. Write it like `10.0.0.1:6379`.",
+            )
         )
     end = time.monotonic() + timeout_s
     try:

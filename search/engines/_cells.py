@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 
 from search.config import CORE_KNOBS, TREE_KNOBS, KnobValue, SpecConfig
 from search.errors import InvalidConfig, UsageError
-from search.metrics import TOLD_BESIDE
+from search.metrics import BESIDE
 from search.outcomes import Note, Outcome, Reason
 
 COLUMNS: Final = (
@@ -47,10 +47,10 @@ class Row:
         launch: The launch it belongs to, from 1.
         reason: Why there are no numbers; None when there are.
         concurrency: None for a launch that never measured.
-        accept_histogram: Verify passes that accepted 0, 1, 2, … drafts; empty where not told.
+        accept_histogram: Verify passes that accepted 0, 1, 2, … drafts; empty where not reported.
         boot_s: Seconds to the first token, or to the failure.
         duration_s: Seconds of the phase.
-        beside: Further fields of `PhaseResult` (`TOLD_BESIDE`) that an objective of the study reads.
+        beside: Further fields of `PhaseResult` (`BESIDE`) that an objective of the study reads.
     """
 
     config: SpecConfig
@@ -84,14 +84,18 @@ def knob_columns(header: Sequence[str], *, where: str) -> tuple[str, ...]:
     """
     missing = [name for name in COLUMNS if name not in header]
     if missing:
-        raise UsageError(f"{where}: the header names every column of a recording; missing: {', '.join(missing)}.")
+        raise UsageError(
+            f"{where}: the header names every column of a recording; missing: {', '.join(missing)}. Add them; a cell may be empty."
+        )
     twice = sorted({name for name in header if header.count(name) > 1})
     if twice:
-        raise UsageError(f"{where}: each column is there once, but {', '.join(twice)} is there twice.")
-    knobs = tuple(name for name in header if name not in COLUMNS and name not in TOLD_BESIDE)
+        raise UsageError(f"{where}: each column is there once, but {', '.join(twice)} is there twice. Remove one.")
+    knobs = tuple(name for name in header if name not in COLUMNS and name not in BESIDE)
     for name in knobs:
         if not _KNOB_NAME.fullmatch(name):
-            raise UsageError(f"{where}: a further column is a knob such as `page_size`, but got {name!r}.")
+            raise UsageError(
+                f"{where}: a further column is a knob such as `page_size`, but got {name!r}. Rename or remove it."
+            )
     return knobs
 
 
@@ -113,7 +117,7 @@ def parse_row(cells: Mapping[str, str], *, knobs: Sequence[str], where: str) -> 
     def need(name: str, read: Callable[[str], T], expected: str) -> T:
         value = cell(name, read, expected)
         if value is None:
-            raise UsageError(f"{where}: `{name}` is {expected}, but the cell is empty.")
+            raise UsageError(f"{where}: `{name}` is {expected}, but the cell is empty. Fill it.")
         return value
 
     row = Row(
@@ -134,7 +138,7 @@ def parse_row(cells: Mapping[str, str], *, knobs: Sequence[str], where: str) -> 
         duration_s=cell("duration_s", _seconds, "seconds from 0"),
         beside=tuple(
             (name, value)
-            for name in TOLD_BESIDE
+            for name in BESIDE
             if name in cells and (value := cell(name, _seconds, "a number from 0")) is not None
         ),
     )
@@ -177,14 +181,14 @@ def _config(cells: Mapping[str, str], *, knobs: Sequence[str], where: str) -> Sp
         raise UsageError(f"{where}: `off` has no tree knobs, but got {knob_values}. Leave their cells empty.")
     if config.config_id != cells["config_id"]:
         raise UsageError(
-            f"{where}: `config_id` is the id of the row's knobs, {config.config_id}, but got {cells['config_id']!r}."
+            f"{where}: `config_id` is the id of the row's knobs, {config.config_id}, but got {cells['config_id']!r}. Correct the one that is wrong."
         )
     return config
 
 
 def _check(row: Row, *, where: str) -> None:
     if row.measured and row.reason is not None:
-        raise UsageError(f"{where}: a row has numbers or a `reason`, but this one has both.")
+        raise UsageError(f"{where}: a row has numbers or a `reason`, but this one has both. Empty one of them.")
     if row.outcome in _GAVE_NUMBERS:
         if row.measured and row.concurrency and row.repeat:
             longest = (row.config.num_steps or 0) + 1
@@ -194,11 +198,17 @@ def _check(row: Row, *, where: str) -> None:
                 )
             return
         missing = [name for name in ("concurrency", "repeat", "output_tps") if getattr(row, name) is None]
-        raise UsageError(f"{where}: a row that is {row.outcome} has {', '.join(missing)}, but the cells are empty.")
+        raise UsageError(
+            f"{where}: a row that is {row.outcome} has {', '.join(missing)}, but the cells are empty. Fill them, or change `outcome`."
+        )
     if row.measured:
-        raise UsageError(f"{where}: a row that is {row.outcome} has no numbers, but `output_tps` is {row.output_tps}.")
+        raise UsageError(
+            f"{where}: a row that is {row.outcome} has no numbers, but `output_tps` is {row.output_tps}. Empty the numbers, or change `outcome`."
+        )
     if row.reason is None:
-        raise UsageError(f"{where}: a row that is {row.outcome} says why in `reason`, but the cell is empty.")
+        raise UsageError(
+            f"{where}: a row that is {row.outcome} says why in `reason`, but the cell is empty. Fill it with a reason of `search/outcomes.py`."
+        )
 
 
 def _cell(value: KnobValue | float | None) -> str:

@@ -1,4 +1,4 @@
-"""What the server's log says of its decode batches during a phase, where no value tells it.
+"""What the server's log says of its decode batches during a phase, where no value reports it.
 
 SGLang logs a line per 40 decode steps (`--decode-log-interval`), one per data-parallel rank
 (`scheduler_metrics_mixin.py` of 0.5.9 and 0.5.11, `metrics_reporter.py` of 0.5.16 to 0.5.23):
@@ -30,7 +30,7 @@ class DecodeLog:
         lines: All of them.
         without_graph: Those whose batch ran without a CUDA graph.
         most_running: The largest batch.
-        queued: Those that tell of requests in the queue.
+        queued: Those that report requests in the queue.
     """
 
     lines: int = 0

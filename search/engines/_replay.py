@@ -65,6 +65,12 @@ class ReplayEngine:
     def draw(self, config: SpecConfig, phase: Phase, repeat: int, *, start: int | None) -> PhaseResult:
         """The next recorded repeat of a phase, of a recorded start where that has any.
 
+        Args:
+            config: The one that runs.
+            phase: Its concurrency is looked up; the table's own requests stand in the result.
+            repeat: Its number.
+            start: The recorded launch that is replayed; None for any.
+
         Raises:
             NotRecorded: The table has no such phase.
             LoadFailed: It was recorded as broken.

@@ -31,7 +31,7 @@ from search.server.readiness import BootLimits, NotReady, Unready, wait_ready
 from search.server.reaper import reap_orphans
 from search.server.scrub import scrub
 from search.server.stacks import dump_stacks, find_py_spy
-from search.server.supervisor import Patience, Supervisor
+from search.server.supervisor import Deadlines, Supervisor
 from search.server.system import Os, RealOs
 
 _log = logging.getLogger(__name__)
@@ -47,11 +47,11 @@ class SglangEngine:
         held_out: For phases that confirm.
         clock: Time.
         raw: Words to send exactly, in place of the config's, see `server_command`; what then
-            runs is told by `Session.effective`.
+            runs is reported by `Session.effective`.
         limits: What a request must keep to count as good.
         run_phase: The client; None for `search.load.run_phase`.
         system: The operating system; None for this machine's.
-        patience: How long a stop and a lease may take.
+        deadlines: How long a stop and a lease may take.
         terms: What a lease of GPUs tolerates.
         locks: Folder of the GPUs' lock files; None for the one all users of this host share.
 
@@ -71,7 +71,7 @@ class SglangEngine:
         limits: Limits | None = None,
         run_phase: RunPhase | None = None,
         system: Os | None = None,
-        patience: Patience | None = None,
+        deadlines: Deadlines | None = None,
         terms: LeaseTerms | None = None,
         locks: Path | None = None,
     ) -> None:
@@ -83,7 +83,7 @@ class SglangEngine:
         self._limits = limits
         self._run_phase = run_phase
         self._os = system or RealOs(clock or RealClock())
-        self._patience = patience
+        self._deadlines = deadlines
         self._terms = terms or LeaseTerms()
         self._locks = locks
         self._leases: dict[tuple[str, ...], GpuLease] = {}
@@ -135,7 +135,7 @@ class SglangEngine:
             ports=ports,
             log_path=paths.server_log,
             gpu_uuids=slot.gpu_uuids,
-            patience=self._patience,
+            deadlines=self._deadlines,
         )
         try:
             began = self._os.monotonic()
@@ -179,8 +179,8 @@ class SglangEngine:
             self._leases[uuids].note(facts)
         else:
             self._leases[uuids] = lease_gpus(uuids, self._os, facts=facts, terms=self._terms, folder=self._locks)
-            for relic in reap_orphans()[0]:
-                _log.warning("Stopped what an earlier crash left: %s", relic)
+            for leftover in reap_orphans()[0]:
+                _log.warning("Stopped what an earlier crash left: %s", leftover)
         wait_for_free_memory(uuids, self._os, terms=self._terms, aborted=self._abort.is_set)
 
     def _wait_ready(self, server: Supervisor) -> None:
@@ -212,7 +212,7 @@ class SglangEngine:
         shown = tuple((name, masker.tree(value, name)) for name, value in effective.details)
         effective = dataclasses.replace(effective, details=shown)
         if missing := untold(info, config):
-            _log.warning("the server does not tell %s: what runs is not verified", ", ".join(missing))
+            _log.warning("the server does not report %s: what runs is not verified", ", ".join(missing))
             details = (*effective.details, (NOT_VERIFIED, ", ".join(missing)))
             effective = dataclasses.replace(effective, details=tuple(sorted(details)))
         return effective

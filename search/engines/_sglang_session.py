@@ -62,7 +62,7 @@ def excused(server: Supervisor, reason: Reason, evidence: Evidence) -> tuple[Rea
 class SglangSession(SelfClosing):
     """See `Session`. Made by `SglangEngine.launch`.
 
-    Beside the client's numbers it tells what only the host sees: the GPUs' clocks and heat, and
+    Beside the client's numbers it reports what only the host sees: the GPUs' clocks and heat, and
     what the server logged meanwhile.
     """
 
@@ -220,7 +220,7 @@ class SglangSession(SelfClosing):
         if limit is not None and limit * self._ranks < result.concurrency:
             yield Note.ADMISSION_LIMITED
         elif self._ranks == 1 and log.admits_less_than(result.concurrency):
-            yield Note.ADMISSION_LIMITED  # the pools ran full, say, whatever limit was told
+            yield Note.ADMISSION_LIMITED  # the pools ran full, say, whatever limit was reported
         if log.misses_graphs:
             yield Note.GRAPH_MISS
         if throttled(result.gpu):
@@ -235,10 +235,10 @@ class SglangSession(SelfClosing):
 
     @property
     def _room_tokens(self) -> int | None:
-        """Tokens that one request can have, prompt and answer; None where the server does not tell."""
-        told = [n for n in (self._number("context_length"), self._number("max_total_num_tokens")) if n]
-        return min(told, default=None)
+        """Tokens that one request can have, prompt and answer; None where the server does not report it."""
+        bounds = [n for n in (self._number("context_length"), self._number("max_total_num_tokens")) if n]
+        return min(bounds, default=None)
 
     def _number(self, detail: str) -> int | None:
-        told = dict(self._effective.details).get(detail, "")
-        return int(told) if told.isdecimal() else None
+        text = dict(self._effective.details).get(detail, "")
+        return int(text) if text.isdecimal() else None

@@ -15,7 +15,7 @@ def untold(info: Mapping[str, Any], config: SpecConfig) -> tuple[str, ...]:
     """Fields of `/server_info` that decide which config runs and are not there; empty when all are.
 
     Without them what was asked stands in, which is not the same as what runs. A server without
-    speculation tells its algorithm too, as null. The depth and width of a tree are told under other names
+    speculation reports its algorithm too, as null. The depth and width of a tree are reported under other names
     by some algorithms, its size by all.
     """
     return tuple(name for name in (*_ALWAYS, *(_TREE if config.speculates else ())) if name not in info)

@@ -18,7 +18,7 @@ from search.config import SpecConfig
 from search.contracts import PhaseResult
 from search.engines._cells import COLUMNS, Row, knob_columns, parse_row, row_cells
 from search.errors import InvalidConfig, UsageError
-from search.metrics import TOLD_BESIDE
+from search.metrics import BESIDE
 from search.outcomes import Note, Reason
 
 META = "meta.json"
@@ -147,20 +147,22 @@ def read_recording(path: Path) -> Recording:
                 raise UsageError(f"{where}: a row has {len(header)} cells, but this line is empty. Remove it.")
             if len(cells) != len(header):
                 raise UsageError(
-                    f"{where}: a row has {len(header)} cells, as its header, but this one has {len(cells)}."
+                    f"{where}: a row has {len(header)} cells, as its header, but this one has {len(cells)}. Put cells that hold a comma in quotes."
                 )
             row = parse_row(dict(zip(header, cells, strict=True)), knobs=knobs, where=where)
             key = (row.config, row.launch, row.concurrency, row.repeat)
             if key in seen:
                 raise UsageError(
-                    f"{where}: config, launch, concurrency and repeat name one row, but line {seen[key]} has the same."
+                    f"{where}: config, launch, concurrency and repeat name one row, but line {seen[key]} has the same. Remove one, or number its repeat."
                 )
             seen[key] = reader.line_num
             rows.append(row)
     except csv.Error as error:
         raise UsageError(f"{source}:{reader.line_num}: not a CSV table: {error}.") from error
     if not rows:
-        raise UsageError(f"{source}: a recording has at least one row, but this one has none.")
+        raise UsageError(
+            f"{source}: a recording has at least one row, but this one has none. Record a study that has a finished launch."
+        )
     return Recording(meta, tuple(rows))
 
 
@@ -173,7 +175,7 @@ def result_of(row: Row, *, repeat: int, requests: int, computed: bool) -> PhaseR
     Args:
         row: With numbers.
         repeat: Its number.
-        requests: Where the row does not tell how many there were.
+        requests: Where the row does not hold how many there were.
         computed: Of the recording.
     """
     assert row.concurrency is not None and row.output_tps is not None
@@ -201,8 +203,8 @@ def result_of(row: Row, *, repeat: int, requests: int, computed: bool) -> PhaseR
     )
 
 
-def told_beside(phase: PhaseResult, fields: Sequence[str]) -> tuple[tuple[str, float], ...]:
-    """`Row.beside` of a phase: those of `fields` that it tells."""
+def beside_of(phase: PhaseResult, fields: Sequence[str]) -> tuple[tuple[str, float], ...]:
+    """`Row.beside` of a phase: those of `fields` that it holds."""
     return tuple((name, float(value)) for name in fields if (value := getattr(phase, name)) is not None)
 
 
@@ -213,8 +215,8 @@ def write_recording(path: Path, recording: Recording) -> None:
     (path / META).write_text(text + "\n", encoding="utf-8")
     knobs = sorted({name for row in recording.rows for name, _ in row.config.extra})
     with (path / MEASUREMENTS).open("w", encoding="utf-8", newline="") as file:
-        told = {name for row in recording.rows for name, _ in row.beside}
-        beside = [name for name in TOLD_BESIDE if name in told]
+        present = {name for row in recording.rows for name, _ in row.beside}
+        beside = [name for name in BESIDE if name in present]
         writer = csv.DictWriter(file, [*COLUMNS, *beside, *knobs], restval="", lineterminator="\n")
         writer.writeheader()
         writer.writerows(row_cells(row) for row in recording.rows)
@@ -238,7 +240,7 @@ def _read_meta(source: Path) -> Mapping[str, Any]:
             raise UsageError(f"{source}: `{flag}` is true or false, but got {meta[flag]!r}.")
     known = meta.get("known", [])
     if not isinstance(known, list):
-        raise UsageError(f"{source}: `known` is a list of config ids, but got {known!r}.")
+        raise UsageError(f"{source}: `known` is a list of config ids, but got {known!r}. Write it in brackets.")
     for config_id in (meta.get("baseline", "off"), *known):
         try:
             SpecConfig.from_id(str(config_id))
@@ -256,7 +258,7 @@ def _text(source: Path) -> str:
         return source.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
         raise UsageError(
-            f"A recording is a folder with `{META}` and `{MEASUREMENTS}`, but there is no {source}."
+            f"A recording is a folder with `{META}` and `{MEASUREMENTS}`, but there is no {source}. Make one with `python -m search record`."
         ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{source}: cannot be read as text: {error}.") from error
@@ -267,8 +269,8 @@ __all__ = [
     "RecordedFailure",
     "Recording",
     "Row",
+    "beside_of",
     "read_recording",
     "result_of",
-    "told_beside",
     "write_recording",
 ]

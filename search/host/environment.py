@@ -63,7 +63,7 @@ def probe_environment(
 
 
 def model_identity(model: str, env: Mapping[str, str]) -> str:
-    """What tells one set of weights from another without reading hundreds of gigabytes.
+    """What distinguishes one set of weights from another without reading hundreds of gigabytes.
 
     Args:
         model: A folder, or a hub id such as `owner/name`.
@@ -106,7 +106,9 @@ def _installed(python: str, env: Mapping[str, str], timeout_s: float) -> dict[st
         facts: dict[str, str] = json.loads(done.stdout.splitlines()[-1])
     except subprocess.TimeoutExpired as error:
         raise HostUnfit(
-            (f"{python} did not say within {timeout_s:g} s what is installed there. Is its disk slow?",)
+            (
+                f"{python} did not say within {timeout_s:g} s what is installed there. Try `{python} -c 'import importlib.metadata'`: its disk may be slow.",
+            )
         ) from error
     except subprocess.CalledProcessError as error:
         said = (error.stderr.strip().splitlines() or ["it said nothing"])[-1]

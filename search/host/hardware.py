@@ -51,9 +51,9 @@ class HostHardware:
 
     Attributes:
         gpus: Those that are ours to use, in order; empty without NVIDIA's driver.
-        links: For each pair of them that NVML tells of, in order.
+        links: For each pair of them that NVML reports, in order.
         driver: Version of NVIDIA's driver; empty without GPUs.
-        driver_cuda: Newest CUDA the driver runs, such as `13.0`; empty where it does not tell.
+        driver_cuda: Newest CUDA the driver runs, such as `13.0`; empty where unknown.
         shared_memory: Bytes of `/dev/shm`, through which NCCL and SGLang's processes talk; None without one.
         shared_memory_free: Of those, free.
     """
@@ -117,7 +117,7 @@ def probe_hardware(
 
 
 def probe_links(nvml: Any = None) -> Iterator[GpuLink]:
-    """Every pair of GPUs of the host that NVML tells of."""
+    """Every pair of GPUs of the host that NVML reports."""
     with nvml_session(nvml) as library:
         if library is None:
             return
@@ -165,7 +165,7 @@ _PORT_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
 def clock_kept() -> bool | None:
-    """Whether the kernel says that NTP or its like keeps the clock in step; None where it does not tell."""
+    """Whether the kernel says that NTP or its like keeps the clock in step; None where unknown."""
     try:
         state = int(ctypes.CDLL(None).adjtimex(ctypes.create_string_buffer(_TIMEX_BYTES)))
     except (OSError, AttributeError):
@@ -174,7 +174,7 @@ def clock_kept() -> bool | None:
 
 
 def ephemeral_from(path: Path = _PORT_RANGE) -> int | None:
-    """First port that the system lends to clients; None where it does not tell."""
+    """First port that the system lends to clients; None where unknown."""
     try:
         return int(path.read_text(encoding="ascii").split()[0])
     except (OSError, ValueError, IndexError):

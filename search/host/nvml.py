@@ -51,7 +51,7 @@ def gpu_memory_used(uuids: Sequence[str], nvml: Any = None) -> dict[str, int] | 
 
 @dataclass(frozen=True, slots=True)
 class GpuUser:
-    """A process that holds memory on a GPU; `memory` in bytes, None where the driver does not tell."""
+    """A process that holds memory on a GPU; `memory` in bytes, None where the driver does not report it."""
 
     pid: int
     uuid: str
@@ -61,7 +61,7 @@ class GpuUser:
 def gpu_users(uuids: Sequence[str] | None = None, nvml: Any = None) -> tuple[GpuUser, ...] | None:
     """Processes with memory on these GPUs, or on all of this host; None when NVML cannot be asked.
 
-    Inside a container NVML tells the pids of the host, or nothing.
+    Inside a container NVML reports the pids of the host, or none.
     """
     with nvml_session(nvml) as library:
         if library is None:

@@ -25,7 +25,7 @@ def refused(status: int, message: str, phase: str) -> LoadFailed:
 
     4xx means that our request does not fit this server (a prompt beyond its context, say), which
     no other config would cure: the tool is to blame. 429, 502, 503 and 504 say "not now" of a server that
-    lives: whether the config or the moment is the cause, one of them cannot tell, so it is UNKNOWN
+    lives: whether the config or the moment is the cause, one failure does not show, so it is UNKNOWN
     and tried once more. Everything else is the server breaking.
     """
     line = f"HTTP {status}: {message.strip()[:500]}"
@@ -41,8 +41,8 @@ class Answer:
     """Collects the records of one stream.
 
     A record counts as an arrival only if it brought tokens: SGLang's last record may repeat the
-    count of the one before. Where a server tells the count in the last record only, the text
-    tells arrivals, and the count is spread over them afterwards.
+    count of the one before. Where a server reports the count in the last record only, the text
+    gives the arrivals, and the count is spread over them afterwards.
     """
 
     def __init__(self, fields: MetaFields, phase: str) -> None:
@@ -82,7 +82,13 @@ class Answer:
         return True
 
     def finish(self, *, index: int, prompt_id: str, worker: int, started: float) -> Trace:
-        """Turn the ended stream into a trace.
+        """The trace of the ended stream.
+
+        Args:
+            index: Place of the request in its phase, from 0.
+            prompt_id: Of the prompt that was sent.
+            worker: Which worker of the closed loop sent it.
+            started: When it was sent, on the client's clock, in seconds.
 
         Raises:
             StreamLost: There was no final record.
@@ -105,7 +111,7 @@ class Answer:
             raise StreamLost(f"the stream ended without its final record, after {len(self._times)} arrivals")
         tokens = _whole(meta.get(self._fields.completion_tokens))
         if tokens is None:
-            text = f"the final record must tell `{self._fields.completion_tokens}`, but did not"
+            text = f"the final record must hold `{self._fields.completion_tokens}`, but did not"
             raise LoadFailed(Reason.METRIC_INVALID, Evidence(text, self._phase))
         if tokens == 0 or not self._times:
             raise LoadFailed(Reason.CLIENT_NO_OUTPUT, Evidence("a request ended without any token", self._phase))
@@ -141,9 +147,9 @@ class Answer:
 
         The first token comes from the prefill, alone; the passes after it bring the rest.
         """
-        told = [count for count in self._counts if count is not None]
-        if len(told) == len(self._counts):
-            return tuple(float(count) for count in told)
+        counted = [count for count in self._counts if count is not None]
+        if len(counted) == len(self._counts):
+            return tuple(float(count) for count in counted)
         steps = len(self._times) - 1
         return tuple(1 + (tokens - 1) * i / steps if steps else float(tokens) for i in range(steps + 1))
 
@@ -158,11 +164,11 @@ class Answer:
             raise LoadFailed(Reason.METRIC_INVALID, Evidence(line, self._phase))
         if "error" in body:
             raw = body["error"]
-            told = raw if isinstance(raw, dict) else {"message": raw}
+            said = raw if isinstance(raw, dict) else {"message": raw}
             # SGLang puts a ValueError of its request checks here, behind a status of 200. Once
             # tokens have come, the request was fine and something broke.
-            status = _whole(told.get("code")) or (500 if self._times else 400)
-            raise refused(status, str(told.get("message", raw)), self._phase)
+            status = _whole(said.get("code")) or (500 if self._times else 400)
+            raise refused(status, str(said.get("message", raw)), self._phase)
         return body
 
 

@@ -41,7 +41,9 @@ def check(traces: Sequence[Trace], phase: Phase, num_steps: int | None) -> None:
             raise invalid(phase, "a launch without speculation must not report verify passes, but it does")
         return
     if untold:
-        raise invalid(phase, f"speculation must report verify passes, but {untold} of {len(traces)} requests tell none")
+        raise invalid(
+            phase, f"speculation must report verify passes, but {untold} of {len(traces)} requests report none"
+        )
     passes = sum(trace.verify_count or 0 for trace in traces)
     tokens = sum(trace.tokens for trace in traces)
     # The prefill's token of each request needs no pass: perfect drafts may exceed the bound by it.

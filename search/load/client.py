@@ -28,7 +28,7 @@ _KEEPALIVE_S = 2.0
 _FLUSH_TRIES = 10
 _FLUSH_PAUSE_S = 0.2
 _FLUSH_ANSWER_S = 120.0
-# How long the supervisor may take to notice a death that a broken connection already tells.
+# How long the supervisor may take to notice a death that a broken connection already shows.
 _DEATH_GRACE_S = 3.0
 _DEATH_POLL_S = 0.1
 
@@ -94,7 +94,14 @@ class Client:
     pulse: Pulse
 
     async def generate(self, prompt: Prompt, *, tokens: int, index: int, worker: int, phase: str) -> Trace:
-        """Send one prompt greedily, ask for exactly `tokens` tokens, and follow the stream to its end.
+        """Send one prompt greedily, and follow the stream to its end.
+
+        Args:
+            prompt: What is sent.
+            tokens: Output tokens, exactly.
+            index: Place of the request in its phase, from 0.
+            worker: Which worker of the closed loop sends it.
+            phase: Words for errors, such as the concurrency.
 
         Raises:
             LoadFailed: The stream broke, or was an error; the server's death is the cause if it died.

@@ -31,7 +31,7 @@ def refuse_garbage(traces: Sequence[Trace], phase: Phase) -> None:
     """Refuse a phase in which over a twentieth of the answers are garbage; right beginnings do not save them.
 
     Loops of other tokens are not judged here: after its end a greedy model may repeat itself for
-    good reason, and only the baseline's answers tell. Servers that tell no tokens are not judged either.
+    good reason, and only the baseline's answers show which. Servers that report no tokens are not judged either.
 
     Raises:
         LoadFailed: BAD_OUTPUT, with the number of answers and an example.

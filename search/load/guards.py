@@ -1,4 +1,4 @@
-"""Doubts about prompts before a GPU minute is spent on them."""
+"""Warnings about prompts before a GPU minute is spent on them."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def refused_to_us(error: BaseException) -> str:
 class Lateness:
     """How late the event loop comes back from short sleeps, while a phase runs.
 
-    Processor time alone does not tell a client that gets none: in a container with half a core,
+    Processor time alone does not reveal a client that gets none: in a container with half a core,
     or beside a busy server, its loop uses little and is late all the same.
     """
 

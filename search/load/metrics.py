@@ -81,8 +81,8 @@ def goodput_rps(traces: Iterable[Trace], window: Window, limits: Limits | None) 
 
 def meets(trace: Trace, limits: Limits) -> bool:
     """Whether no limit that is set is exceeded by this request."""
-    told = ((ttft_ms(trace), limits.ttft_ms), (tpot_ms(trace), limits.tpot_ms))
-    return all(limit is None or (value is not None and value <= limit) for value, limit in told)
+    pairs = ((ttft_ms(trace), limits.ttft_ms), (tpot_ms(trace), limits.tpot_ms))
+    return all(limit is None or (value is not None and value <= limit) for value, limit in pairs)
 
 
 def accept_length(traces: Sequence[Trace]) -> float | None:

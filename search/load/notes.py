@@ -57,14 +57,14 @@ def served_from_cache(traces: Sequence[Trace]) -> bool:
 
 
 def accept_drifted(traces: Sequence[Trace]) -> bool:
-    """Whether accept length moved between the first and the second half of the requests beyond doubt.
+    """Whether accept length moved between the first and the second half of the requests by more than chance.
 
     A correct server has no reason to: the kinds of prompts alternate, so both halves are alike.
-    Beyond doubt means by over 15 %, by over four standard errors of the difference of the halves'
+    More than chance means by over 15 %, by over four standard errors of the difference of the halves'
     mean accept lengths (prompts differ much), with 8 requests and 200 verify passes in each half.
     """
-    told = [trace for trace in traces if trace.verify_count]
-    halves = told[: len(told) // 2], told[len(told) // 2 :]
+    counted = [trace for trace in traces if trace.verify_count]
+    halves = counted[: len(counted) // 2], counted[len(counted) // 2 :]
     if any(
         len(half) < _DRIFT_REQUESTS or sum(trace.verify_count or 0 for trace in half) < _DRIFT_PASSES for half in halves
     ):

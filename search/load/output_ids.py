@@ -11,7 +11,7 @@ class OutputIds:
 
     SGLang's records repeat all ids so far, so the last one suffices and no other is decoded. With
     `--stream-output` (0.5.9), `--incremental-streaming-output` (from 0.5.10 on) each brings its own
-    only (read in `tokenizer_manager.py` of 0.5.9 to 0.5.23). The second arrival tells which.
+    only (read in `tokenizer_manager.py` of 0.5.9 to 0.5.23). The second arrival shows which.
     """
 
     __slots__ = ("_kept", "_repeated")
@@ -30,7 +30,7 @@ class OutputIds:
             self._repeated = not ids or len(ids) >= count
 
     def finish(self, last: dict[str, Any], tokens: int) -> tuple[int, ...]:
-        """All ids of the answer; empty when the stream does not tell exactly `tokens` of them."""
+        """All ids of the answer; empty when the stream does not hold exactly `tokens` of them."""
         ids = _ids(last)
         if len(ids) != tokens and not self._repeated:
             ids = tuple(token for record in self._kept for token in _ids_of(record))

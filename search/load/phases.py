@@ -29,7 +29,15 @@ _WATCH_EVERY_S = 1.0
 def measure(
     target: Target, prompts: Sequence[Prompt], phase: Phase, repeat: int, *, requests_log: Path | None = None
 ) -> PhaseResult:
-    """Run `run_phase` to its end, on uvloop where it loads. See there for what it raises."""
+    """Run `run_phase` to its end, on uvloop where it loads. See there for what it raises.
+
+    Args:
+        target: The server.
+        prompts: In the order in which they are sent.
+        phase: What is measured.
+        repeat: Number of the repeat, from 1.
+        requests_log: File that gets a line for each request.
+    """
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(run_phase(target, prompts, phase, repeat, requests_log=requests_log))
 
@@ -50,7 +58,7 @@ async def run_phase(
     and ramp use the end of the list, so they meet other prompts than the measured ones as long as
     there are enough. At concurrency 1 nothing can fall into step, and there is no ramp.
     How many requests a phase needs: `requests` / `concurrency` answers per worker make a steady
-    window as many answers long, one slice of it for each, so four or more, and the doubt falls
+    window as many answers long, one slice of it for each, so four or more, and the uncertainty falls
     with the root of their number. More repeats instead of longer phases also meet drifts of the host.
     Cancelling closes all connections, on which SGLang aborts the requests.
 
@@ -187,7 +195,7 @@ def _check(phase: Phase, prompts: Sequence[Prompt]) -> None:
         )
     if phase.output_tokens < 2:
         raise UsageError(
-            f"`output_tokens >= 2` must hold, but got {phase.output_tokens}. Time per output token needs a second token."
+            f"`output_tokens >= 2` must hold, but got {phase.output_tokens}. Raise it: time per output token needs a second token."
         )
 
 

@@ -154,7 +154,9 @@ def _array(text: str, source: str) -> Iterator[tuple[int, object]]:
         yield line, value
         at = _skip(text, at, ", \t\r\n")
     if at >= len(text):
-        raise UsageError(f"{source}: the array must end with `]`, but the file ends before. Is it complete?")
+        raise UsageError(
+            f"{source}: the array must end with `]`, but the file ends before. Copy the file again: it seems to be cut off."
+        )
 
 
 def _skip(text: str, at: int, characters: str) -> int:
@@ -191,9 +193,9 @@ def _first_human(turns: object, place: str) -> str | None:
     if not isinstance(turns, list):
         raise UsageError(f"{place}: `conversations` must be a list, but got `{str(turns)[:60]}`. Correct it.")
     for turn in turns:
-        told: dict[str, Any] = turn if isinstance(turn, dict) else {}
-        text = told.get("value", told.get("content"))
-        if told.get("from", told.get("role")) in _HUMAN and isinstance(text, str) and text.strip():
+        message: dict[str, Any] = turn if isinstance(turn, dict) else {}
+        text = message.get("value", message.get("content"))
+        if message.get("from", message.get("role")) in _HUMAN and isinstance(text, str) and text.strip():
             return text
     return None
 

@@ -66,9 +66,9 @@ def slice_count(window: Window, traces: Sequence[Trace]) -> int:
     """How many equal slices the window is cut into: each as long as a mean answer takes, and a second.
 
     Over the length of one answer every worker prefills and decodes once. A shorter slice holds a
-    burst of prefills or none, and the spread of such slices would tell the load's rhythm, not the
-    doubt of its mean. At least four, or there is nothing to resample: a phase too short for that
-    has slices shorter than a cycle and errs towards more doubt.
+    burst of prefills or none, and the spread of such slices would show the load's rhythm, not the
+    uncertainty of its mean. At least four, or there is nothing to resample: a phase too short for that
+    has slices shorter than a cycle and errs towards more uncertainty.
 
     Args:
         traces: The measured requests; a ramp's are shorter than an answer.

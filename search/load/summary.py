@@ -41,7 +41,7 @@ def summarise(
         ramp: The unmeasured first requests of a staggered phase.
         limits: For `goodput` and `goodput_rps`.
         client_s: Processor time of the client from the first request to the last token.
-        notes: Found so far; those that traces and client tell are added here.
+        notes: Found so far; those of the traces and the client are added here.
 
     Raises:
         LoadFailed: METRIC_INVALID for counts that lie, and for a phase too short for a steady

@@ -17,12 +17,12 @@ class Trace:
         times: When tokens arrived, never falling; at least one entry.
         counts: Output tokens received up to and including each entry of `times`, rising.
         tokens: The server's count in the last record.
-        verify_count: Verify passes of this request; None where the server does not tell.
-        histogram: Verify passes that accepted 0, 1, 2, … drafts; empty where not told.
-        prompt_tokens: Tokens of the prompt; None where not told.
-        cached_tokens: Prompt tokens served from the radix cache; None where not told.
-        finish: Type of the finish reason, such as `length`; empty where not told.
-        output_ids: Token ids of the answer; empty where not told.
+        verify_count: Verify passes of this request; None where the server does not report it.
+        histogram: Verify passes that accepted 0, 1, 2, … drafts; empty where not reported.
+        prompt_tokens: Tokens of the prompt; None where not reported.
+        cached_tokens: Prompt tokens served from the radix cache; None where not reported.
+        finish: Type of the finish reason, such as `length`; empty where not reported.
+        output_ids: Token ids of the answer; empty where not reported.
     """
 
     index: int

@@ -1,4 +1,4 @@
-"""Belief: every config's time per token at every load, with doubt, given what was measured so far.
+"""Belief: every config's time per token at every load, with its uncertainty, given what was measured so far.
 
 The prior is an ensemble of invented deployments (`mechanisms`) plus a Gaussian-process residual on a
 kernel that knows the tree (`residual`). Conditioning is closed form and exact up to one choice:
@@ -54,7 +54,7 @@ _AMPLITUDE: Final = (0.7, 0.15)
 _DISCREPANCY: Final = 0.05
 """What no residual scale explains, of a config that was not measured: as many launches accumulate, the ensemble grows
 surer than it is right (`benchmarks.calibration`; Kennedy and O'Hagan 2001 on why a model needs such a term). It widens
-the bands that people are told. Choosing by them costs launches, so choices do without."""
+the bands that are reported. Choosing by them costs launches, so choices do without."""
 _LOADS_ALIKE: Final = {"accept": 0.8, "smooth": 0.5, "rough": 0.4}
 """Correlation of a miss at one load with that at another."""
 
@@ -89,7 +89,7 @@ class Prior:
             physics: Whether they are deployments, or (to show what that pays) planes over the raw knobs.
         """
         if len(set(loads)) != len(loads) or any(load < 1 for load in loads):
-            raise UsageError(f"Loads are different whole numbers from 1, but got {tuple(loads)}.")
+            raise UsageError(f"Loads are different whole numbers from 1, but got {tuple(loads)}. Remove the others.")
         draws = draws or int(np.clip(_WORK / max(1, len(configs) * len(loads)), 160, DRAWS))
         rng = np.random.default_rng((seed, 20))
         return cls(
@@ -134,7 +134,7 @@ class Belief:
         sd: Standard deviation of the same.
         correlation: Between the first and the last load, shape (k, configs).
         scales: Residual scales of the components.
-        noise: Of a launch, as a share of its value, one standard deviation by load, as far as repeats tell it.
+        noise: Of a launch, as a share of its value, one standard deviation by load, as far as repeats show it.
         measured: Whether this study measured a config at a load, shape (configs, loads).
     """
 
@@ -194,7 +194,7 @@ class Belief:
     def probability_below(self, log_ms: Floats | float, load: int, *, told: bool = False) -> Floats:
         """Chance that a config takes fewer log milliseconds than `log_ms`, shape (configs,).
 
-        With `told`, as people are told it: that a launch of it shows fewer, noise and the model's own doubt included.
+        With `told`, that a launch of it shows fewer: noise and the model's own uncertainty included.
         """
         at = self.prior.load_index(load)
         return np.asarray(self.weights @ ndtr((log_ms - self.mean[:, :, at]) / self._sd(at, told)))

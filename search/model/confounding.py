@@ -1,9 +1,9 @@
-"""What the measurements so far cannot tell apart, and the launch that would.
+"""What the measurements so far cannot separate, and the launch that would.
 
-Two measured configs that differ in more than one way (worker and width, say) tell the sum of the
+Two measured configs that differ in more than one way (worker and width, say) give the sum of the
 effects, not each. A config that differs from one of them in a single way splits the sum. So every
-such in-between config names a pair of rival explanations; the more doubtful its time per token is
-still, the less the data tell them apart, and the more its launch would.
+such in-between config names a pair of rival explanations; the more uncertain its time per token is
+still, the less the data separate them, and the more its launch would.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Confounded:
         other: Another one.
         effect: The way in which `launch` differs from `one`, such as `worker`.
         rivals: The other ways in which the two measured ones differ.
-        launch: The config that tells `effect` alone; not measured, and allowed to be launched.
+        launch: The config that shows `effect` alone; not measured, and allowed to be launched.
         doubt: Relative standard deviation of the effect at `load`: 0.2 is ±20%.
-        load: Concurrency at which the doubt is largest.
+        load: Concurrency at which the uncertainty is largest.
     """
 
     one: SpecConfig
@@ -47,23 +47,23 @@ class Confounded:
     def __str__(self) -> str:
         return (
             f"{self.one} and {self.other} differ in {self.effect} and {' and '.join(self.rivals)}: what is {self.effect} "
-            f"is not told (±{self.doubt:.0%} at concurrency {self.load}). {self.launch} would tell."
+            f"is not known (±{self.doubt:.0%} at concurrency {self.load}). {self.launch} would show it."
         )
 
 
 def confounded(
     belief: Belief, measured: Sequence[SpecConfig], *, launchable: Collection[SpecConfig], doubt_from: float = 0.03
 ) -> tuple[Confounded, ...]:
-    """Effects that the measurements leave confounded, the most doubtful first; each launch once.
+    """Effects that the measurements leave confounded, the most uncertain first; each launch once.
 
     Args:
         belief: Given those measurements.
         measured: Configs with a measurement.
         launchable: Configs that may be launched; locked ones are not proposed.
-        doubt_from: Effects known better than this are told well enough.
+        doubt_from: Effects known better than this are known well enough.
     """
     seen = [config for config in dict.fromkeys(measured) if config.speculates and config in belief.prior.index]
-    told = {(way, *_ends(one, other, way)) for one, other in permutations(seen, 2) for way in _alone(one, other)}
+    separated = {(way, *_ends(one, other, way)) for one, other in permutations(seen, 2) for way in _alone(one, other)}
     doubts = np.stack([belief.doubt(load) for load in belief.prior.loads], axis=1)
     best: dict[SpecConfig, Confounded] = {}
     for one, other in permutations(seen, 2):
@@ -72,7 +72,7 @@ def confounded(
             continue
         for way in ways:
             launch = _between(one, other, way, launchable)
-            if launch is None or launch in seen or (way, *_ends(one, other, way)) in told:
+            if launch is None or launch in seen or (way, *_ends(one, other, way)) in separated:
                 continue
             own = np.hypot(doubts[belief.prior.index[launch]], doubts[belief.prior.index[one]])
             at = int(np.argmax(own))

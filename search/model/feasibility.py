@@ -33,7 +33,7 @@ class Start:
 
     Attributes:
         started: False where the config was to blame.
-        of_memory: Whether a failure was one of memory; None where not told.
+        of_memory: Whether a failure was one of memory; None where unknown.
         weight: Below 1 for an earlier study.
     """
 
@@ -61,9 +61,9 @@ class Feasibility:
     def probability(self, starts: Sequence[Start]) -> Floats:
         """Given what started and what did not, shape (configs,)."""
         inside = [start for start in starts if start.config in self._index]
-        told = [start for start in inside if start.started or start.of_memory is not None]
-        memory, odd = self._blocked(told, np.ones(len(told)), np.ones(len(told)))
-        if len(told) < len(inside):
+        explained = [start for start in inside if start.started or start.of_memory is not None]
+        memory, odd = self._blocked(explained, np.ones(len(explained)), np.ones(len(explained)))
+        if len(explained) < len(inside):
             # Who is to blame where nobody says: each cause as far as it was expected.
             at = [self._index[start.config] for start in inside]
             to_memory = memory[at] / np.maximum(memory[at] + odd[at], 1e-9)
@@ -78,7 +78,7 @@ class Feasibility:
         return np.asarray(result)
 
     def _blocked(self, starts: Sequence[Start], to_memory: Floats, to_odd: Floats) -> tuple[Floats, Floats]:
-        """Chance that memory, and that a rule, stops each config; the shares say how much each is told of a start."""
+        """Chance that memory, and that a rule, stops each config; the shares say how much each learns from a start."""
         places = np.array([self._index[start.config] for start in starts], dtype=int)
         started = np.array([start.started for start in starts], dtype=bool)
         weight = np.array([start.weight for start in starts], dtype=float)

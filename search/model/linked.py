@@ -8,7 +8,7 @@ regression; the residual's scale is chosen by its evidence.
 What this is and is not: no physics of queues, prefills or limits stands behind it. The slope's prior comes from
 the metric (`Metric.pays`), wide enough to be overruled by a few launches. A share within limits falls off a cliff
 where the limit is met, which a straight line in logarithms describes badly: expect wide bands near the cliff, and
-nothing beyond the metric's ceiling. Repeats of one launch tell the noise; where there is one repeat, the
+nothing beyond the metric's ceiling. Repeats of one launch show the noise; where there is one repeat, the
 typical noise of the pace is doubled.
 """
 
@@ -58,7 +58,7 @@ def axis_of(objective: Objective, belief: Belief, observations: Sequence[Observa
     Args:
         objective: To be predicted.
         belief: About the pace, given the same observations.
-        observations: Of which those at the objective's concurrency that tell its metric are used.
+        observations: Of which those at the objective's concurrency that hold its metric are used.
     """
     at = belief.prior.load_index(objective.concurrency)
     link = objective.link
@@ -80,10 +80,10 @@ def _regressed(objective: Objective, belief: Belief, observations: Sequence[Obse
     """Gaussian regression of log values on log paces, per component of the belief."""
     index, floor = belief.prior.index, objective.metric.floor
     seen = [
-        (index[item.config], told, item.weight)
+        (index[item.config], value, item.weight)
         for item in observations
         if item.load == objective.concurrency and item.config in index
-        if (told := item.told(objective.metric.name)) is not None
+        if (value := item.value_of(objective.metric.name)) is not None
     ]
     at = belief.prior.load_index(objective.concurrency)
     pays = objective.metric.pays
@@ -92,8 +92,8 @@ def _regressed(objective: Objective, belief: Belief, observations: Sequence[Obse
         sd = np.hypot(pays * belief.sd[:, :, at], _LEVEL)
         return Axis(pays * belief.mean[:, :, at], np.broadcast_to(sd, shape), 2.0 * TYPICAL_NOISE)
     places = np.array([place for place, _, _ in seen], dtype=int)
-    values = np.log([max(told.value, floor) for _, told, _ in seen])
-    spreads = [told.relative_sd for _, told, _ in seen if told.relative_sd is not None]
+    values = np.log([max(value.value, floor) for _, value, _ in seen])
+    spreads = [value.relative_sd for _, value, _ in seen if value.relative_sd is not None]
     # A handful of spreads says little: they are drawn towards the typical one.
     noise = float(np.sqrt((3 * (2 * TYPICAL_NOISE) ** 2 + np.sum(np.square(spreads))) / (3 + len(spreads))))
     weights = np.array([weight for _, _, weight in seen])

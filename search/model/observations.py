@@ -35,9 +35,9 @@ class Observation:
         load: Concurrency.
         ms_per_token: Of one request: time per output token at concurrency 1, else
             `1000 * load / output_tps`.
-        relative_sd: Doubt of `ms_per_token` as a share of it; None where nobody repeated.
-        accept_length: Output tokens per verify pass; None where not told or without speculation.
-        histogram: Verify passes that accepted 0, 1, 2, … drafts; empty where not told.
+        relative_sd: Standard error of `ms_per_token` as a share of it; None where nobody repeated.
+        accept_length: Output tokens per verify pass; None where not reported or without speculation.
+        histogram: Verify passes that accepted 0, 1, 2, … drafts; empty where not reported.
         weight: 1 for this study; below 1 for an earlier one (other release, other draft), whose
             numbers count as that share of a measurement and may be off as a whole.
         values: Metrics that do not follow from the pace, as far as objectives ask for them.
@@ -70,8 +70,8 @@ class Observation:
         """Output tokens per second over all requests in flight."""
         return pace_of(self.ms_per_token, self.load)
 
-    def told(self, metric: str) -> MetricValue | None:
-        """The value of a metric that does not follow from the pace; None where it was not told."""
+    def value_of(self, metric: str) -> MetricValue | None:
+        """The value of a metric that does not follow from the pace; None where it was not measured."""
         return next((value for value in self.values if value.metric == metric), None)
 
 

@@ -18,7 +18,14 @@ _LEVEL = 1.0
 def sample_planes(
     configs: Sequence[SpecConfig], loads: Sequence[int], *, draws: int, rng: np.random.Generator
 ) -> Surfaces:
-    """As `sample_surfaces`, knowing nothing: each load has slopes of its own."""
+    """Surfaces as of `sample_surfaces`, from no knowledge: each load has slopes of its own.
+
+    Args:
+        configs: All valid ones.
+        loads: Concurrencies.
+        draws: How many surfaces.
+        rng: Source of randomness.
+    """
     words = sorted({item for config in configs for item in knob_values(config)}, key=str)
     at = np.array(
         [

@@ -15,7 +15,7 @@ from search.model.observations import Observation, chain_survival
 Floats: TypeAlias = NDArray[np.float64]
 
 TYPICAL_NOISE = 0.015
-"""Relative standard deviation of a mean over two repeats, where none is told."""
+"""Relative standard deviation of a mean over two repeats, where none is known."""
 _NOISE_WORTH = 3.0
 """Repeats that this expectation counts for against the spread that was seen."""
 MOST_ROWS = 400
@@ -65,10 +65,10 @@ def rows_of(observations: Sequence[Observation], index: Mapping[SpecConfig, int]
     """Rows of all observations inside the space and at known loads."""
     inside = [item for item in observations if item.config in index and item.load in loads]
     noise = _noise(inside)
-    told = [row for item in inside for row in _rows(item, noise[item.load], index, loads)]
-    if len(told) > MOST_ROWS:
-        told = [row for row in told if row[3]]
-    columns = list(zip(*told, strict=True)) if told else [()] * 7
+    chosen = [row for item in inside for row in _rows(item, noise[item.load], index, loads)]
+    if len(chosen) > MOST_ROWS:
+        chosen = [row for row in chosen if row[3]]
+    columns = list(zip(*chosen, strict=True)) if chosen else [()] * 7
     return Rows(
         config=np.array(columns[0], dtype=int),
         load=np.array(columns[1], dtype=int),

@@ -70,7 +70,14 @@ def running_requests(
 
 
 def pass_ms(model: CostModel, *, requests: float, tokens_per_request: float, fused: bool = False) -> float:
-    """One forward pass of the target over a batch; grows with requests and with tokens."""
+    """Milliseconds of one forward pass of the target over a batch; grows with requests and with tokens.
+
+    Args:
+        model: Parameters.
+        requests: In the batch.
+        tokens_per_request: That the pass sees of each; 1 without speculation.
+        fused: Whether all-reduce is fused.
+    """
     tokens = requests * tokens_per_request
     surge = model.bulk_ms * math.sqrt(tokens / model.bulk_tokens)
     surge /= 1.0 + math.exp(-(tokens - model.bulk_tokens) / model.bulk_width)
@@ -80,7 +87,14 @@ def pass_ms(model: CostModel, *, requests: float, tokens_per_request: float, fus
 
 
 def draft_ms(model: CostModel, *, topk: int, num_steps: int, requests: float) -> float:
-    """All draft steps of one cycle."""
+    """Milliseconds of all draft steps of one cycle.
+
+    Args:
+        model: Parameters.
+        topk: Width of the draft tree.
+        num_steps: Its depth.
+        requests: In the batch.
+    """
     return num_steps * (model.draft_step_ms + model.draft_token_ms * requests * topk)
 
 

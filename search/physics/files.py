@@ -30,7 +30,7 @@ def load_physics(name_or_path: str | Path) -> Physics:
     if not path.is_file():
         known = ", ".join(sorted(PACKAGED))
         raise UsageError(
-            f"A parameter set is one of {known}, or the path of a JSON file, but got {str(name_or_path)!r}."
+            f"A parameter set is one of {known}, or the path of a JSON file, but got {str(name_or_path)!r}. Correct the name or the path."
         )
     return parse_physics(path.read_text(encoding="utf-8"), origin=str(path))
 
@@ -46,7 +46,9 @@ def parse_physics(text: str, *, origin: str) -> Physics:
         entries: dict[str, dict[str, Any]] = body["parameters"]
         unknown = sorted(set(entries) ^ set(UNITS))
         if unknown:
-            raise UsageError(f"{origin}: `parameters` has these missing or unknown: {', '.join(unknown)}.")
+            raise UsageError(
+                f"{origin}: `parameters` has these missing or unknown: {', '.join(unknown)}. Add what is missing, and remove the rest."
+            )
         values: dict[str, Any] = {name: _number(name, entry["value"]) for name, entry in entries.items()}
         members = (
             {name: _number(name, value) for name, value in changed.items()} for changed in body.get("members", ())

@@ -110,7 +110,7 @@ class Kind(StrEnum):
     """Where the value of a parameter comes from."""
 
     FITTED = "fitted"  # moved by the fit, from a prior
-    PRIOR = "prior"  # what one would expect of such a deployment; the data do not tell
+    PRIOR = "prior"  # what one would expect of such a deployment; the data do not determine it
     ASSUMED = "assumed"  # chosen by us, or read off the data by eye
 
 

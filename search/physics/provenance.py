@@ -1,4 +1,4 @@
-"""What a simulated number rests on, as lines for reports."""
+"""What a simulated number is based on, as lines for reports."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def summary(physics: Physics) -> list[str]:
         worst = max(physics.points, key=lambda point: abs(point.error))
         parts += [
             f"{count[Kind.FITTED]} parameters are fitted to {len(physics.points)} numbers, from priors; "
-            f"{count[Kind.PRIOR]} are priors the numbers do not tell, {count[Kind.ASSUMED]} are assumed.",
+            f"{count[Kind.PRIOR]} are priors that the numbers do not determine, {count[Kind.ASSUMED]} are assumed.",
             f"Largest miss: {worst.config} at concurrency {worst.concurrency}, {worst.error:+.1%}.",
             "Fitted: " + "; ".join(_coverage(physics)) + ". Every other config or load is extrapolated.",
         ]
@@ -30,7 +30,7 @@ def summary(physics: Physics) -> list[str]:
 
 
 def parameter_lines(physics: Physics) -> list[str]:
-    """One line per parameter: kind, name, value, doubt, unit, reason."""
+    """One line per parameter: kind, name, value, uncertainty, unit, reason."""
     return [_parameter(physics, name) for kind in Kind for name in UNITS if physics.origins[name].kind is kind]
 
 

@@ -29,7 +29,7 @@ class LoadEvidence(BaseModel):
         ms: Pace of each repeat, milliseconds per token of one request; None for a repeat that gave none.
         accept: Output tokens per verify pass, mean over repeats.
         histogram: Verify passes that accepted 0, 1, 2, … drafts, summed over repeats.
-        values: By metric, its value in each repeat that told it; of objectives that are not the pace.
+        values: By metric, its value in each repeat that has it; of objectives that are not the pace.
     """
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=True)
@@ -40,7 +40,7 @@ class LoadEvidence(BaseModel):
     values: dict[str, tuple[float, ...]] = {}
 
     def observation(self, config: SpecConfig, load: int, *, ms: float | None = None) -> Observation | None:
-        """As the belief takes it: from the repeats where they are told, else from `ms`; None where there is neither."""
+        """As the belief takes it: from the repeats where they are known, else from `ms`; None where there is neither."""
         repeats = [value for value in self.ms if value is not None and _is_positive(value)]
         if repeats:
             ms = float(np.exp(np.mean(np.log(repeats))))
@@ -53,7 +53,7 @@ class LoadEvidence(BaseModel):
             relative_sd=_spread(repeats),
             accept_length=self.accept if self.accept is not None and self.accept >= 1.0 else None,
             histogram=self.histogram,
-            values=tuple(_metric_value(name, told) for name, told in self.values.items() if told),
+            values=tuple(_metric_value(name, values) for name, values in self.values.items() if values),
         )
 
 
@@ -71,7 +71,7 @@ class StoredEvidence(RootModel[dict[int, LoadEvidence]]):
 
 @dataclass(frozen=True)
 class TrialEvidence:
-    """What the trials of a study tell.
+    """What is learned from the trials of a study.
 
     Attributes:
         observations: Numbers of measured and gated trials.
@@ -124,22 +124,22 @@ def observations_of(
     config: SpecConfig, phases: Iterable[PhaseResult], objectives: Sequence[Objective] = ()
 ) -> list[Observation]:
     """Phases of one launch as the belief takes them, one observation per concurrency; `objectives` as `evidence_of`."""
-    told = evidence_of(phases, objectives).root
-    seen = (part.observation(config, load) for load, part in told.items())
+    parts = evidence_of(phases, objectives).root
+    seen = (part.observation(config, load) for load, part in parts.items())
     return [item for item in seen if item is not None]
 
 
 def failed_start(config: SpecConfig, reason: str, *, weight: float = 1.0) -> Start:
-    """A config that did not start through its own fault; `reason` is one of the closed list, empty where not told."""
+    """A config that did not start through its own fault; `reason` is one of the closed list, empty where unknown."""
     return Start(config, started=False, of_memory=reason.startswith("OOM") if reason else None, weight=weight)
 
 
 def has_both(objectives: Objectives, seen: Sequence[Observation]) -> bool:
-    """Whether observations of one config tell both objectives."""
+    """Whether observations of one config hold both objectives."""
     return all(
         any(
             item.load == objective.concurrency
-            and (objective.link is not None or item.told(objective.metric.name) is not None)
+            and (objective.link is not None or item.value_of(objective.metric.name) is not None)
             for item in seen
         )
         for objective in objectives
@@ -149,7 +149,7 @@ def has_both(objectives: Objectives, seen: Sequence[Observation]) -> bool:
 def read_trials(
     trials: Sequence[FrozenTrial], configs: Mapping[int, SpecConfig], *, objectives: Objectives = DEFAULTS
 ) -> TrialEvidence:
-    """Sort trials by what they tell; FAIL tells nothing, and neither do values that are no numbers.
+    """Sort trials by what they teach; FAIL teaches nothing, and neither do values that are no numbers.
 
     A trial without `EVIDENCE`, which somebody else's program made, is read by its values where these are the pace
     in other units; values of other metrics alone say nothing of what a pass costs, and such a trial is left out.
@@ -190,12 +190,12 @@ def config_of(trial: FrozenTrial) -> SpecConfig | None:
 
 def _observations(trial: FrozenTrial, config: SpecConfig, objectives: Objectives) -> list[Observation]:
     try:
-        told = StoredEvidence.model_validate(trial.user_attrs.get(EVIDENCE) or {}).root
+        parts = StoredEvidence.model_validate(trial.user_attrs.get(EVIDENCE) or {}).root
     except ValidationError:  # of another program; its values may still say something
-        told = {}
+        parts = {}
     result = []
-    for load in dict.fromkeys([*loads_of(objectives), *told]):
-        part = told.get(load, LoadEvidence())
+    for load in dict.fromkeys([*loads_of(objectives), *parts]):
+        part = parts.get(load, LoadEvidence())
         if not part.accept and (accept := trial.user_attrs.get(f"accept_c{load}")):
             part = part.model_copy(update={"accept": float(accept)})
         result.append(part.observation(config, load, ms=_pace(trial, objectives, load)))

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from search.config import SpecConfig
 from search.errors import UsageError
 from search.metrics import DEFAULTS, Objectives
-from search.samplers import finite
 from search.samplers.finite import FiniteSpaceSampler
 from search.samplers.frontier import FrontierSampler
 from search.samplers.matching import EarlierTable
 from search.samplers.outlook import LaunchCost
-
-SAMPLERS: Final = ("frontier", *finite.STOCK)
-"""Names that `make_sampler` takes: our own, then the stock ones."""
+from search.spec.samplers import FRONTIER, SAMPLERS, STOCK
 
 
 def make_sampler(
@@ -27,10 +23,10 @@ def make_sampler(
     cost: LaunchCost | None = None,
     tables: Sequence[EarlierTable] = (),
 ) -> FiniteSpaceSampler:
-    """The sampler a study file or `--sampler` names.
+    """The sampler of a name, over the valid configs of a study.
 
     Args:
-        name: One of `SAMPLERS`.
+        name: One of `search.spec.samplers.SAMPLERS`.
         configs: All valid configs, canonical.
         seed: Of the study.
         objectives: The axes of the front; only `frontier` looks at them.
@@ -40,8 +36,8 @@ def make_sampler(
     Raises:
         UsageError: There is no such sampler.
     """
-    if name == "frontier":
+    if name == FRONTIER:
         return FrontierSampler(configs=configs, seed=seed, objectives=objectives, cost=cost, tables=tables)
-    if name not in finite.STOCK:
+    if name not in STOCK:
         raise UsageError(f"`--sampler` takes one of {', '.join(SAMPLERS)}, but got {name!r}.")
-    return finite.make_sampler(name, configs=configs, seed=seed)
+    return FiniteSpaceSampler(STOCK[name], configs=configs, seed=seed)

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import optuna
 from optuna.distributions import BaseDistribution
-from optuna.samplers import BaseSampler, NSGAIISampler, RandomSampler, TPESampler
+from optuna.samplers import BaseSampler, RandomSampler
 from optuna.storages import InMemoryStorage
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
 from search.config import KnobValue, SpecConfig
-from search.errors import SearchError, UsageError
+from search.errors import SearchError
 from search.samplers.knobs import Params, distributions_of, key_of, nearest, view_distributions_of
 from search.storage.optuna_side import quiet_optuna
 
@@ -32,35 +32,6 @@ MAY_ASK_AGAIN = "may_ask_again"
 
 class SpaceExhausted(SearchError):
     """Every valid config has been asked."""
-
-
-def _tpe(seed: int) -> BaseSampler:
-    return TPESampler(multivariate=True, group=True, seed=seed)
-
-
-def _nsga2(seed: int) -> BaseSampler:
-    # Optuna's default population of 50 would make a whole study one random generation.
-    return NSGAIISampler(population_size=10, seed=seed)
-
-
-STOCK: Mapping[str, Callable[[int], BaseSampler] | None] = {
-    "tpe": _tpe,
-    "nsga2": _nsga2,
-    "random": RandomSampler,
-    "grid": None,
-}
-"""Samplers by name; `grid` goes through the list in its order and draws nothing."""
-
-
-def make_sampler(name: str, *, configs: Sequence[SpecConfig], seed: int) -> FiniteSpaceSampler:
-    """The sampler a study file or `--sampler` names.
-
-    Raises:
-        UsageError: There is no such sampler.
-    """
-    if name not in STOCK:
-        raise UsageError(f"`--sampler` takes one of {', '.join(STOCK)}, but got {name!r}.")
-    return FiniteSpaceSampler(STOCK[name], configs=configs, seed=seed)
 
 
 _Key = tuple[tuple[str, KnobValue], ...]
@@ -204,13 +175,22 @@ class FiniteSpaceSampler(BaseSampler):
         # Read once for an ask: the stock sampler's view is of the same moment.
         remaining = self._free(study._get_trials(deepcopy=False, use_cache=True), but=trial)
         if not remaining:
-            raise SpaceExhausted(f"All {len(self._configs)} valid configs have been asked.")
+            raise SpaceExhausted(
+                f"All {len(self._configs)} valid configs have been asked. Open more values under `space` for a longer search."
+            )
         return self._choose(study, trial, remaining).params
 
     def sample_independent(
         self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
     ) -> Any:
-        """A random value for a parameter that is no knob of the space."""
+        """A random value for a parameter that is no knob of the space.
+
+        Args:
+            study: Of Optuna.
+            trial: That asks.
+            param_name: Of the parameter.
+            param_distribution: Of its values.
+        """
         return self._fallback.sample_independent(study, trial, param_name, param_distribution)
 
     def _choose(self, study: Study, trial: FrozenTrial, remaining: list[SpecConfig]) -> SpecConfig:
@@ -336,5 +316,5 @@ class FiniteSpaceSampler(BaseSampler):
 
 
 def _key_of_trial(trial: FrozenTrial) -> _Key:
-    """What a trial asks for; a waiting or just opened one tells it by its fixed parameters."""
+    """What a trial asks for; a waiting or just opened one has it in its fixed parameters."""
     return key_of(trial.params or trial.system_attrs.get("fixed_params", {}))

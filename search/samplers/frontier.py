@@ -38,7 +38,7 @@ class Parts:
 
     Attributes:
         physics: Mechanisms behind the belief; without, planes over the raw knobs.
-        histograms: What a deep chain tells of the shorter ones.
+        histograms: What a deep chain says of the shorter ones.
         split: Accept length and cycle time apart; without, time per token alone (and no histograms).
         feasibility: Learns from failures; without, everything is as likely to start.
         gating: Launches without hope skip the high concurrency.
@@ -52,7 +52,7 @@ class Parts:
     gating: bool = True
     cost: bool = True
 
-    def told(self, observation: Observation) -> Observation:
+    def reduced(self, observation: Observation) -> Observation:
         """What the belief is given of an observation."""
         if not self.split:
             return replace(observation, accept_length=None, histogram=())
@@ -134,7 +134,7 @@ class FrontierSampler(FiniteSpaceSampler):
         earlier = (*self._earlier, *(item for table in tables for item in table.observations))
         starts = (*self._earlier_starts, *(start for table in tables for start in table.starts))
         seen = _Seen(
-            observations=tuple(self._parts.told(item) for item in (*earlier, *own)),
+            observations=tuple(self._parts.reduced(item) for item in (*earlier, *own)),
             starts=(*starts, *evidence.starts) if self._parts.feasibility else (),
             measured=tuple(evidence.measured),
             pending=tuple(evidence.pending),
@@ -206,7 +206,7 @@ class FrontierSampler(FiniteSpaceSampler):
         )
 
     def _is_ours(self, study: Study) -> bool:
-        """Whether the study's values are those of the objectives, as far as directions tell."""
+        """Whether the study's values are those of the objectives, as far as directions show."""
         wanted = [StudyDirection[objective.direction.name] for objective in self._objectives]
         return list(study.directions) == wanted
 

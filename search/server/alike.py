@@ -33,5 +33,5 @@ def cause_key(evidence: Evidence) -> str:
 
 
 def same_cause(one: Evidence, other: Evidence) -> bool:
-    """Whether two failures have one cause, as far as their words tell."""
+    """Whether two failures have one cause, as far as their words show."""
     return bool(key := cause_key(one)) and key == cause_key(other)

@@ -17,7 +17,7 @@ from search.dialects import Dialect, Phrase
 from search.masking import mask_text
 from search.outcomes import Evidence, Reason
 from search.server.logscan import LogLine, read_lines
-from search.server.phrases import BENIGN, ECHO, GENERIC, OUT_OF_MEMORY, POOLS, TELLING
+from search.server.phrases import BENIGN, DEATHS, ECHO, GENERIC, OUT_OF_MEMORY, POOLS
 
 SERVING = "serving"
 
@@ -74,7 +74,7 @@ class _Cause:
 
 @dataclass(slots=True)
 class _Chain:
-    """One chain of exceptions. The files it goes through are remembered by what they tell, not kept."""
+    """One chain of exceptions. The files it goes through are remembered by what they say, not kept."""
 
     number: int = 0
     fatal: bool = False
@@ -116,7 +116,7 @@ class _Scan:
         self.uncaught: _Cause | None = None
         self.uncaught_unknown: _Cause | None = None
         self.loose: _Cause | None = None
-        self.telling: _Cause | None = None
+        self.death: _Cause | None = None
         self.echo: _Cause | None = None
 
     def feed(self, line: LogLine) -> None:
@@ -155,7 +155,7 @@ class _Scan:
         unknown = self.fatal_unknown
         if unknown and self.loose and self.loose.chain < unknown.chain:
             unknown = None  # a line that a phrase knows said before what the exception then means
-        order = (fatal, unknown, self.uncaught, self.loose, self.uncaught_unknown, self.telling, self.echo)
+        order = (fatal, unknown, self.uncaught, self.loose, self.uncaught_unknown, self.death, self.echo)
         return next((cause for cause in order if cause), None)
 
     def _exception(self, text: str) -> None:
@@ -176,8 +176,8 @@ class _Scan:
             return
         if self.loose is None and (reason := self._reason(text)):
             self.loose = _Cause(text, self.stage, reason, self._chain.number)
-        elif self.telling is None and TELLING.search(text):
-            self.telling = _Cause(text, self.stage)
+        elif self.death is None and DEATHS.search(text):
+            self.death = _Cause(text, self.stage)
 
     def _reason(self, text: str) -> Reason | None:
         reason = self._match(self._own, text)
@@ -198,7 +198,7 @@ class _Scan:
         return _OOM_BY_STAGE.get(self.stage, Reason.OOM_WEIGHTS)
 
     def _by_traceback(self, text: str) -> Reason | None:
-        """What the files of a traceback tell of an exception that no phrase knows."""
+        """What the files of a traceback say of an exception that no phrase knows."""
         if self._chain.in_draft and self._chain.in_loader and _MISFIT.search(text):
             return Reason.DRAFT_MISMATCH
         # Until the server prints its arguments its own process does nothing but read and resolve them. Later a rank
@@ -225,13 +225,13 @@ def classify(
 
     Args:
         log_path: Its log; may be missing, huge, or cut in the middle of a character.
-        exit_code: Of the launcher; negative for a signal, None while it lives. SGLang ends with -9
+        exit_code: Of the launcher; negative for a signal, None while it is alive. SGLang ends with -9
             both after a crash and after a clean stop, so the code alone decides nothing.
         phase: What we were doing, such as `c=100`; empty lets the log's milestones decide.
         dialect: Whose phrases to try before the generic ones.
 
     Returns:
-        A reason, and the line it rests on, secrets masked. An exception that no phrase knows is
+        A reason, and the line it is based on, secrets masked. An exception that no phrase knows is
         SERVER_CRASH_LOAD under load and UNKNOWN before. A server that ended without any error in
         its log is UNKNOWN: SGLang says why it dies, so somebody else killed it, such as the OOM
         killer, and the config is not to blame.
@@ -255,7 +255,7 @@ def classify_stall(
     """Say what a living server that makes no progress waits for.
 
     A scheduler may die and leave its launcher waiting (0.5.9); then its exception is the cause.
-    Otherwise the last milestone tells, or a stack dump in the log.
+    Otherwise the last milestone decides, or a stack dump in the log.
 
     Args:
         log_path: The log.

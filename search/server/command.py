@@ -133,7 +133,7 @@ def server_command(
         gpu_uuids: GPUs the server may see; empty leaves visibility as inherited.
         raw: Words to send in place of the config's, exactly: `NAME=VALUE` words for the
             environment first, then arguments.
-        folder: Where files that a config needs are to lie; they are told in `ServerCommand.files`.
+        folder: Where files that a config needs are to lie; they are listed in `ServerCommand.files`.
 
     Raises:
         UnsupportedKnob: The release has no spelling for a knob.

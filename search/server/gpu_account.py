@@ -15,7 +15,7 @@ class GpuAccount:
 
     Args:
         system: Asks NVML.
-        uuids: The GPUs; without any there is nothing to tell.
+        uuids: The GPUs; without any there is nothing to report.
         tag: Of the launch.
     """
 

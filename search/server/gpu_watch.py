@@ -39,7 +39,7 @@ _JOIN_S = 10.0
 
 
 class GpuWatch:
-    """Samples GPUs in a thread of its own from entering to leaving; `state` then tells.
+    """Samples GPUs in a thread of its own from entering to leaving; `state` then holds the result.
 
     In a thread, because a query takes a millisecond or more per GPU, and the loop that measures
     must not wait for it. NVML releases the interpreter meanwhile.
@@ -100,7 +100,7 @@ class GpuWatch:
                     return
                 try:
                     self._samples.append(_sample(library, handles))
-                except library.NVMLError:  # a GPU that does not tell one of them: no sample, no invention
+                except library.NVMLError:  # a GPU that does not report one of them: no sample, no invention
                     return
                 if ended:
                     return

@@ -6,7 +6,7 @@ launcher in another, and from then on there are four ways for the server to end:
 
 - `stop <seconds>` on standard input: SIGTERM to the group, SIGKILL after so many seconds;
 - standard input closes (the supervisor is gone, however it died): SIGKILL at once;
-- no `beat` for `lease_s` (a stopped supervisor closes no pipe): SIGKILL at once;
+- no `beat` (heartbeat) for `lease_s` (a stopped supervisor closes no pipe): SIGKILL at once;
 - the guardian itself is killed: the kernel kills the launcher (parent-death signal).
 
 It leaves only when the launcher's group and all its descendants are gone. Descendants that
@@ -170,7 +170,7 @@ class Guardian:
                 self._end("lease lapsed", grace_s=0)
             living = family(process_table(), root=os.getpid(), group=self._pid)
             if not living:
-                self._reap()  # who ended since the last look is a zombie by now, and has to be told
+                self._reap()  # who ended since the last look is a zombie by now, and has to be given up by name
                 return
             if now >= min(self._kill_at or 0.0, self._gone_at + ORPHANS_GRACE_S):
                 self._signal(living, signal.SIGKILL)

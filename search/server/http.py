@@ -16,14 +16,14 @@ _MOST_BYTES = 16 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class FirstToken:
     """What came of asking for a first token; `tokens` is 0 when none came, and `detail` says why."""
 
     tokens: int
     detail: str = ""
 
 
-def ask_first_token(base_url: str, *, timeout_s: float) -> Answer:
+def ask_first_token(base_url: str, *, timeout_s: float) -> FirstToken:
     """Ask `/generate` for a few tokens, greedily, once the server has made its own first request; never raises.
 
     Until then `/health` answers 503 at once. Two first requests side by side can kill a server:
@@ -34,17 +34,17 @@ def ask_first_token(base_url: str, *, timeout_s: float) -> Answer:
     try:
         status, _ = _request(base_url, "GET", "/health", None, timeout_s=timeout_s)
         if status == 503:
-            return Answer(0, "the server is still starting (/health: 503)")
+            return FirstToken(0, "the server is still starting (/health: 503)")
         status, text = _request(base_url, "POST", "/generate", body, timeout_s=timeout_s)
     except (OSError, http.client.HTTPException) as error:
-        return Answer(0, f"{type(error).__name__}: {error}")
+        return FirstToken(0, f"{type(error).__name__}: {error}")
     if status != 200:
-        return Answer(0, f"HTTP {status}: {text[:300]}")
+        return FirstToken(0, f"HTTP {status}: {text[:300]}")
     try:
         meta = json.loads(text)["meta_info"]
-        return Answer(int(meta["completion_tokens"]), text[:300])
+        return FirstToken(int(meta["completion_tokens"]), text[:300])
     except (ValueError, KeyError, TypeError):
-        return Answer(0, f"an answer that is not SGLang's: {text[:300]}")
+        return FirstToken(0, f"an answer that is not SGLang's: {text[:300]}")
 
 
 def read_server_info(base_url: str, *, timeout_s: float = 10.0) -> dict[str, Any]:

@@ -112,6 +112,12 @@ def wait_for_free_memory(
 ) -> None:
     """Return once nobody holds memory on these GPUs; at once where NVML cannot be asked.
 
+    Args:
+        uuids: The GPUs.
+        system: Of the host.
+        terms: How long to wait, and how much memory counts as use.
+        aborted: Asked at each look whether to stop waiting.
+
     Raises:
         LaunchFailed: HOST_BUSY, naming the processes where they are known.
         Interrupted: `aborted` said so.
@@ -242,12 +248,12 @@ def _holder(path: Path) -> str:
     """What a lock file says of its holder, one line; it may be empty, cut or somebody's joke."""
     try:
         with path.open("rb") as file:
-            told = json.loads(file.read(4096))
+            held = json.loads(file.read(4096))
     except (OSError, ValueError):
-        told = {}
-    if not isinstance(told, dict) or "pid" not in told:
+        held = {}
+    if not isinstance(held, dict) or "pid" not in held:
         return "another search on this host (its lock file says no more)"
-    facts = ", ".join(f"{name} {value}" for name, value in told.items())
+    facts = ", ".join(f"{name} {value}" for name, value in held.items())
     return "".join(letter if letter.isprintable() else "?" for letter in facts)[:300]
 
 

@@ -19,7 +19,7 @@ _GLUED = re.compile(r"(?<=[^\s])(?=\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[^\]]*\] )")
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """One line without colours and time stamp; `stamped` tells whether a logger wrote it, rather
+    """One line without colours and time stamp; `stamped` says whether a logger wrote it, rather
     than a traceback or a library going on from the line before.
     """
 

@@ -107,7 +107,7 @@ GENERIC: tuple[Phrase, ...] = (
 )
 
 OUT_OF_MEMORY = re.compile(r"OutOfMemoryError|CUDA out of memory|CUDA error: out of memory|CUBLAS_STATUS_ALLOC_FAILED")
-"""Which pool it was is told by `POOLS`, else by where it stands in the log, see `classify`."""
+"""Which pool it was is decided by `POOLS`, else by where it stands in the log, see `classify`."""
 
 POOLS: tuple[Phrase, ...] = (
     Phrase(r"Capture cuda graph failed: ", Reason.OOM_GRAPH),
@@ -116,7 +116,7 @@ POOLS: tuple[Phrase, ...] = (
     Phrase(r"", Reason.OOM_KV, frame=r", in init_memory_pool\b"),
     Phrase(r"", Reason.OOM_WEIGHTS, frame=r", in load_model\b"),
 )
-"""Frames of a traceback that tell which pool was too small, whatever the line of the exception says."""
+"""Frames of a traceback that show which pool was too small, whatever the line of the exception says."""
 
 ECHO = re.compile(
     r"Received sigquit from a child|SIGQUIT received|(the|one) child failed|Possible solutions|^\d\. (set|disable|reduce) |Open an issue"
@@ -126,7 +126,7 @@ ECHO = re.compile(
 )
 """Consequences of a failure elsewhere; never a root cause while anything else is there."""
 
-TELLING = re.compile(r"^Fatal Python error: |^Subprocess \w+ .*crashed with exit code|scheduler is dead")
+DEATHS = re.compile(r"^Fatal Python error: |^Subprocess \w+ .*crashed with exit code|scheduler is dead")
 """Names no cause, but is the line to quote when there is none."""
 
 BENIGN = re.compile(r"Ignore import error|\bWARNING\b|\w*Warning: |deprecated|^server_args=|^usage: |^\s*\[--")

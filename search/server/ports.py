@@ -25,7 +25,7 @@ class PortBlock:
     Attributes:
         http: `--port`.
         nccl: `--nccl-port`, where the ranks of one server meet. Drawn on its own, so that together
-            with `http` it tells one launch from another.
+            with `http` it distinguishes one launch from another.
     """
 
     http: int

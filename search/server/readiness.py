@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from search.errors import Interrupted
-from search.server.http import Answer
+from search.server.http import FirstToken
 from search.server.supervisor import Progress, Supervisor
 from search.server.system import Os
 
@@ -92,10 +92,10 @@ class StallWatch:
 class _Attempt(threading.Thread):
     """One request for a first token, off the watching thread, because it may never be answered."""
 
-    def __init__(self, ask: Callable[[], Answer]) -> None:
+    def __init__(self, ask: Callable[[], FirstToken]) -> None:
         super().__init__(name="first-token", daemon=True)
         self._ask = ask
-        self.answer: Answer | None = None
+        self.answer: FirstToken | None = None
 
     def run(self) -> None:
         self.answer = self._ask()
@@ -106,7 +106,7 @@ def wait_ready(
     system: Os,
     *,
     limits: BootLimits,
-    ask: Callable[[], Answer],
+    ask: Callable[[], FirstToken],
     vouch: Callable[[], bool] = lambda: False,
     aborted: Callable[[], bool] = lambda: False,
 ) -> None:
@@ -129,7 +129,7 @@ def wait_ready(
     watch = StallWatch(began, server.progress(), stall_s=limits.stall_s)
     attempt: _Attempt | None = None
     ask_at = sample_at = began
-    last = Answer(0, "no request was answered")
+    last = FirstToken(0, "no request was answered")
     while True:
         if aborted():
             raise Interrupted("The launch was interrupted while the server started.")

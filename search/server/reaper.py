@@ -30,7 +30,7 @@ _LONGEST_COMMAND = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Relic:
+class Leftover:
     """A living process of some launch of ours.
 
     Attributes:
@@ -57,7 +57,7 @@ class Relic:
         return f"pid {self.process.pid}, {_duration(self.age_s)}, {memory}, {role} {self.tag}: {self.command}"
 
 
-def find_relics() -> tuple[Relic, ...]:
+def find_leftovers() -> tuple[Leftover, ...]:
     """All living processes of our launches that this user may read, oldest first.
 
     A launch counts as guarded as a whole: a container's processes are no children of its guardian.
@@ -72,7 +72,7 @@ def find_relics() -> tuple[Relic, ...]:
             continue
         tag = tag or forgotten[process.pid]
         found.append(
-            Relic(
+            Leftover(
                 process=process,
                 tag=tag,
                 guarded=tag in guarded,
@@ -82,66 +82,66 @@ def find_relics() -> tuple[Relic, ...]:
                 gpu_bytes=None if memory is None else memory.get(process.pid, 0),
             )
         )
-    return tuple(sorted(found, key=lambda relic: (relic.process.started, relic.process.pid)))
+    return tuple(sorted(found, key=lambda leftover: (leftover.process.started, leftover.process.pid)))
 
 
-def stop_relics(
-    relics: Iterable[Relic],
+def stop_leftovers(
+    leftovers: Iterable[Leftover],
     *,
     grace_s: float = GRACE_S,
     kill_s: float = KILL_S,
     monotonic: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
-) -> tuple[Relic, ...]:
+) -> tuple[Leftover, ...]:
     """Stop these processes, and return those that survived SIGKILL.
 
     Args:
-        relics: What to stop; a guardian among them gets no grace, since it is stopped already.
+        leftovers: What to stop; a guardian among them gets no grace, since it is stopped already.
         grace_s: Seconds from SIGTERM to SIGKILL.
         kill_s: Seconds from SIGKILL to giving up.
         monotonic: Now, in seconds.
         sleep: Wait.
     """
-    left = [relic for relic in relics if send(relic, signal.SIGKILL if relic.guards else signal.SIGTERM)]
+    left = [leftover for leftover in leftovers if send(leftover, signal.SIGKILL if leftover.guards else signal.SIGTERM)]
     for number, limit_s in ((None, grace_s), (signal.SIGKILL, kill_s)):
         if number is not None:
-            for relic in left:
-                send(relic, number)
+            for leftover in left:
+                send(leftover, number)
         end = monotonic() + limit_s
-        while (left := [relic for relic in left if lives(relic)]) and monotonic() < end:
+        while (left := [leftover for leftover in left if lives(leftover)]) and monotonic() < end:
             sleep(_POLL_S)
     return tuple(left)
 
 
-def find_orphans(sleep: Callable[[float], None] = time.sleep) -> tuple[Relic, ...]:
+def find_orphans(sleep: Callable[[float], None] = time.sleep) -> tuple[Leftover, ...]:
     """Processes of launches that no guardian answers for any more.
 
     Two looks agree before a process counts: one alone may miss a guardian that starts meanwhile.
     """
-    first = {relic.process.pid for relic in find_relics() if not relic.guarded}
+    first = {leftover.process.pid for leftover in find_leftovers() if not leftover.guarded}
     if not first:
         return ()
     sleep(_SECOND_LOOK_S)
-    return tuple(relic for relic in find_relics() if not relic.guarded and relic.process.pid in first)
+    return tuple(leftover for leftover in find_leftovers() if not leftover.guarded and leftover.process.pid in first)
 
 
 def reap_orphans(
     *, grace_s: float = GRACE_S, kill_s: float = KILL_S, sleep: Callable[[float], None] = time.sleep
-) -> tuple[tuple[Relic, ...], tuple[Relic, ...]]:
+) -> tuple[tuple[Leftover, ...], tuple[Leftover, ...]]:
     """Stop what `find_orphans` finds. For the start of a real study.
 
-    Launches of other studies on this host have guardians and are left alone.
+    Launches of other studies on this host have guardians and are not touched.
 
     Returns:
         What was found, and of it what survived SIGKILL.
     """
     orphans = find_orphans(sleep)
-    return orphans, stop_relics(orphans, grace_s=grace_s, kill_s=kill_s, sleep=sleep)
+    return orphans, stop_leftovers(orphans, grace_s=grace_s, kill_s=kill_s, sleep=sleep)
 
 
-def send(relic: Relic, number: signal.Signals) -> bool:
+def send(leftover: Leftover, number: signal.Signals) -> bool:
     """Signal a process if it is still the one that was found; whether it was."""
-    pid = relic.process.pid
+    pid = leftover.process.pid
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -151,7 +151,7 @@ def send(relic: Relic, number: signal.Signals) -> bool:
             raise
         descriptor = None  # a kernel before 5.3: the pid has to do
     try:
-        if not same(relic):
+        if not same(leftover):
             return False
         if descriptor is None:
             os.kill(pid, number)
@@ -159,7 +159,7 @@ def send(relic: Relic, number: signal.Signals) -> bool:
             signal.pidfd_send_signal(descriptor, number)
     except ProcessLookupError:
         return False
-    except PermissionError:  # it became another user: `stop_relics` will name it as a survivor
+    except PermissionError:  # it became another user: `stop_leftovers` will name it as a survivor
         return True
     finally:
         if descriptor is not None:
@@ -167,25 +167,25 @@ def send(relic: Relic, number: signal.Signals) -> bool:
     return True
 
 
-def lives(relic: Relic) -> bool:
+def lives(leftover: Leftover) -> bool:
     """Whether the process that was found is still there.
 
     Its environment does not count: an ending process loses it first, and its files and its GPU's
     memory after that.
     """
-    pid = relic.process.pid
+    pid = leftover.process.pid
     now = process_table({pid}).get(pid)
-    return now is not None and now.alive and now.started == relic.process.started
+    return now is not None and now.alive and now.started == leftover.process.started
 
 
-def same(relic: Relic) -> bool:
-    """Whether the process lives, and may be signalled as the one that was found: same start, same tag."""
-    pid = relic.process.pid
-    if not lives(relic):
+def same(leftover: Leftover) -> bool:
+    """Whether the process is alive, and may be signalled as the one that was found: same start, same tag."""
+    pid = leftover.process.pid
+    if not lives(leftover):
         return False
-    if relic.guards:
-        return variable_of(pid, GUARDIAN_TAG).partition(" ")[0] == relic.tag
-    return variable_of(pid, LAUNCH_TAG) == relic.tag
+    if leftover.guards:
+        return variable_of(pid, GUARDIAN_TAG).partition(" ")[0] == leftover.tag
+    return variable_of(pid, LAUNCH_TAG) == leftover.tag
 
 
 def _guardians(processes: Iterable[Process]) -> tuple[set[str], dict[int, str]]:

@@ -68,7 +68,7 @@ class Probe:
 
     Attributes:
         text_sha256: Of the text; greedy text is the target's own, whatever drafts for it.
-        accept_length: Tokens per verify pass; None where the server told no count.
+        accept_length: Tokens per verify pass; None where the server reported no count.
     """
 
     text_sha256: str
@@ -86,7 +86,7 @@ class Switched:
         evicted: Shapes that were dropped to make room.
         same_text: Whether the probe's text is that of the first probe of this start. Another text is no
             failure by itself: verifying more tokens at once may round otherwise. The losslessness gate judges.
-        reserve_tokens: Cache slots a request reserves ahead of each decode step; None where not told. At a load
+        reserve_tokens: Cache slots a request reserves ahead of each decode step; None where not reported. At a load
             near a full cache it limits how many requests run.
     """
 
@@ -109,7 +109,7 @@ class Report:
         refuses: Why this server never switches; empty when it can.
         broken: Why it must be ended; empty when it need not.
         built: Shapes that are kept, least recently used first.
-        last: How the last command ended, as the plugin tells it; empty before the first.
+        last: How the last command ended, as the plugin reports it; empty before the first.
         places: Shape by place, for messages.
         reserve_tokens: See `Switched`.
     """

@@ -34,7 +34,7 @@ class StartGroup:
         start_with: The config to launch. Its shape may be none of theirs: none of them need be largest in all
             three numbers. None for `off`, which is its own start.
         pinned: Settings to send with this start, and with starts of its configs on their own, by name.
-        to_read_back: Names of settings to pin that are known only once a first start has told them.
+        to_read_back: Names of settings to pin that are known only once a first start has reported them.
         reserves: Cache slots a request reserves per decode step in the start's shape, and in each config's own.
             The start's pools and buffers are made for the first.
         why_apart: Why these configs share no start with those of an earlier group; empty for the first.
@@ -114,7 +114,9 @@ def group(configs: Iterable[SpecConfig], resolved: Mapping[str, Mapping[str, obj
     known = [config.config_id in resolved for config, _ in heads]
     return [
         _start(
-            members[i], head[1], _why(head, [other for other, told in zip(heads[:i], known[:i], strict=True) if told])
+            members[i],
+            head[1],
+            _why(head, [other for other, known_one in zip(heads[:i], known[:i], strict=True) if known_one]),
         )
         if known[i]
         else _start(members[i], head[1], "Nothing is known of what a start of it resolves.")
@@ -130,7 +132,7 @@ def order(shapes: Sequence[Shape], *, anchor: Shape, start: int) -> tuple[Shape,
 
     Args:
         shapes: What to measure, the anchor among them or not.
-        anchor: Measured three times; what it tells of places is taken from the others.
+        anchor: Measured three times; what it shows of places is taken from the others.
         start: Number of the start, from 0.
     """
     others = [shape for shape in dict.fromkeys(shapes) if shape != anchor]
@@ -177,9 +179,9 @@ def _why(
     config, settings = head
     if not config.speculates:
         return "`off` always has starts of its own: it has no draft model, and another memory layout."
-    told = [
+    differences = [
         f"{other.config_id}: {', '.join(_differences(config, settings, other, of_other))}"
         for other, of_other in earlier
         if other.speculates
     ]
-    return "; ".join(told)
+    return "; ".join(differences)

@@ -57,7 +57,7 @@ class ShapeClient:
     def is_there(self) -> bool:
         """Whether the plugin answers. SGLang only logs a plugin that fails to load, so a launch asks."""
         try:
-            return self._told() is not None
+            return self._report() is not None
         except OSError:
             return False
 
@@ -68,20 +68,22 @@ class ShapeClient:
             SwitchFailed: The server or the plugin does not answer.
         """
         try:
-            told = self._told()
-            if told is None:
-                raise SwitchFailed("The plugin is not in this server; its log has a line with `SEARCH_SHAPES`.")
-            last = told.get("last") or {}
+            report = self._report()
+            if report is None:
+                raise SwitchFailed(
+                    "The plugin is not in this server. Look for `SEARCH_SHAPES` in its log, which says why."
+                )
+            last = report.get("last") or {}
             return Report(
-                start=Shape(*told["start"]),
-                now=Shape(*told["now"]),
-                consistent=bool(told["consistent"]),
-                refuses=str(told["refuses"]),
-                broken=str(told["broken"]),
-                built=tuple(Shape(*shape) for shape in told["states"]),
+                start=Shape(*report["start"]),
+                now=Shape(*report["now"]),
+                consistent=bool(report["consistent"]),
+                refuses=str(report["refuses"]),
+                broken=str(report["broken"]),
+                built=tuple(Shape(*shape) for shape in report["states"]),
                 last=dict(last),
-                places=dict(told["places"]),
-                reserve_tokens=told.get("reserve_tokens"),
+                places=dict(report["places"]),
+                reserve_tokens=report.get("reserve_tokens"),
             )
         except (OSError, KeyError, TypeError, ValueError) as error:
             raise SwitchFailed(f"No report came: {type(error).__name__}: {error}.") from error
@@ -138,7 +140,7 @@ class ShapeClient:
         return self._probe(self.current(), self.clock() + timeout_s)
 
     def _command(self, shape: Shape, deadline: float) -> Report:
-        """Send the command until the server is idle; the report that tells how it ended."""
+        """Send the command until the server is idle; the report of how it ended."""
         while True:
             request = random.SystemRandom().getrandbits(48)
             numbers = [int(self.token[start:end], 16) for start, end in _CUTS]
@@ -203,7 +205,7 @@ class ShapeClient:
             raise SwitchFailed(f"The probe of {shape} accepted {accept:.2f} tokens per pass, more than it drafts.")
         return Probe(hashlib.sha256(words.encode()).hexdigest(), accept)
 
-    def _told(self) -> dict[str, Any] | None:
+    def _report(self) -> dict[str, Any] | None:
         """The plugin's words; None for a server without it.
 
         Raises:
@@ -215,8 +217,8 @@ class ShapeClient:
         except (http.client.HTTPException, ValueError) as error:
             raise OSError(_words(error)) from error
         states = info.get("internal_states") if isinstance(info, dict) else None
-        told = states[0].get(REPORT) if isinstance(states, list) and states and isinstance(states[0], dict) else None
-        return told if isinstance(told, dict) and told.get("protocol") == PROTOCOL else None
+        report = states[0].get(REPORT) if isinstance(states, list) and states and isinstance(states[0], dict) else None
+        return report if isinstance(report, dict) and report.get("protocol") == PROTOCOL else None
 
     def _left(self, deadline: float) -> float:
         return max(0.5, deadline - self.clock())

@@ -1,4 +1,4 @@
-"""Tells others' processes from ours, on a port or in a GPU's memory: what is not ours is no leftover of ours."""
+"""Distinguishes others' processes from ours, on a port or in a GPU's memory: what is not ours is no leftover of ours."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HOST_NAMESPACE = "pid:[4026531836]"
 
 
 def names_are_ours() -> bool:
-    """Whether a pid that NVML tells is one of this process's own view: in a container it may be the host's."""
+    """Whether a pid that NVML reports is one of this process's own view: in a container it may be the host's."""
     try:
         return os.readlink("/proc/self/ns/pid") == _HOST_NAMESPACE  # noqa: PTH115 - not a path
     except OSError:
@@ -50,7 +50,7 @@ def strangers_on_gpus(
         uuids: The GPUs.
         tag: Of the launch whose own processes do not count.
         known: Processes that had memory there before.
-        least: Bytes from which a process counts; one whose memory is not told counts always.
+        least: Bytes from which a process counts; one whose memory is not reported counts always.
     """
     users = [
         user
@@ -63,9 +63,9 @@ def strangers_on_gpus(
 
 
 def _may_be_ours(system: Os, pid: int, tag: str) -> bool:
-    """Whether a process carries the launch's tag, or nobody can tell: it is gone, or NVML's pid is not one of ours."""
-    told = system.tag_of(pid)
-    return told is None or told == tag
+    """Whether a process carries the launch's tag, or that is unknown: it is gone, or NVML's pid is not one of ours."""
+    carried = system.tag_of(pid)
+    return carried is None or carried == tag
 
 
 def _user(user: GpuUser) -> str:

@@ -50,11 +50,11 @@ _KILLED = -9
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class Deadlines:
     """How long a supervisor waits, in seconds.
 
     Attributes:
-        lease_s: A guardian that hears no beat for so long kills its server. Short enough that a
+        lease_s: A guardian that gets no heartbeat for so long kills its server. Short enough that a
             stopped driver frees its GPUs within a minute, long enough for a busy one.
         grace_s: From SIGTERM to SIGKILL. SGLang's handler polls every 5 s, so a clean stop takes
             at least that.
@@ -94,14 +94,14 @@ class Supervisor:
         ports: PortBlock,
         log_path: Path,
         gpu_uuids: tuple[str, ...] = (),
-        patience: Patience | None = None,
+        deadlines: Deadlines | None = None,
     ) -> None:
         self.ports = ports
         self.log_path = log_path
         self._os = system
         self._tag = tag
         self._gpus = GpuAccount(system, gpu_uuids, tag)
-        self._patience = patience or Patience()
+        self._deadlines = deadlines or Deadlines()
         self._state = State.PLANNED
         self._link: GuardianLink | None = None
         self._heart: Heart | None = None
@@ -138,10 +138,10 @@ class Supervisor:
                 "argv": list(command.argv),
                 "env": command.environment(os.environ),
                 "log": str(self.log_path),
-                "lease_s": self._patience.lease_s,
+                "lease_s": self._deadlines.lease_s,
             }
         )
-        self._heart = Heart(self._beat, every_s=self._patience.lease_s / 5)
+        self._heart = Heart(self._beat, every_s=self._deadlines.lease_s / 5)
         self._heart.start()
 
     def ready(self) -> None:
@@ -210,7 +210,7 @@ class Supervisor:
         return bool(self._os.listeners(self.processes(), self.ports.http))
 
     def stranger_on_port(self) -> str:
-        """Who else holds the HTTP port, for people; empty when a launch of ours does, nobody does, or it cannot be told."""
+        """Who else holds the HTTP port, for people; empty when a launch of ours does, nobody does, or it is unknown."""
         return stranger_on_port(self._os, self.ports.http, self._tag, launches=False)
 
     def newcomers(self) -> str:
@@ -228,11 +228,11 @@ class Supervisor:
         before the launch. Exit codes are not looked at: SGLang ends a clean stop with -9.
 
         Args:
-            grace_s: Seconds from SIGTERM to SIGKILL; None for `Patience.grace_s`, 0 for no SIGTERM.
+            grace_s: Seconds from SIGTERM to SIGKILL; None for `Deadlines.grace_s`, 0 for no SIGTERM.
         """
         with self._turn:
             if self._report is None:
-                self._report = self._stop(self._patience.grace_s if grace_s is None else grace_s)
+                self._report = self._stop(self._deadlines.grace_s if grace_s is None else grace_s)
             return self._report
 
     def _stop(self, grace_s: float) -> StopReport:
@@ -247,14 +247,14 @@ class Supervisor:
 
     def _stop_processes(self, link: GuardianLink, grace_s: float) -> None:
         link.send(f"stop {grace_s}")
-        self._wait(lambda: self._guardian_over(link), grace_s + self._patience.kill_s)
+        self._wait(lambda: self._guardian_over(link), grace_s + self._deadlines.kill_s)
         if self._heart is not None:
             self._heart.stop()
         if not link.ended and not self._guardian_done:
             self._os.kill(link.pid)  # it hangs, or fights survivors that it cannot kill
         # Nets that do not need a guardian: the launch's tag in the environment.
-        self._wait(self._sweep, self._patience.kill_s)
-        self._wait(lambda: link.ended, self._patience.kill_s)
+        self._wait(self._sweep, self._deadlines.kill_s)
+        self._wait(lambda: link.ended, self._deadlines.kill_s)
         link.close()
 
     def _guardian_over(self, link: GuardianLink) -> bool:
@@ -272,7 +272,7 @@ class Supervisor:
         """What is still there, and what is others' or could not be checked; one line each."""
         wrong = [f"process {p.pid} ({p.name}, state {p.state}) survived SIGKILL" for p in self._os.tagged(self._tag)]
         rest: list[str] = []
-        self._wait(lambda: not self._held_ports(), self._patience.port_s)
+        self._wait(lambda: not self._held_ports(), self._deadlines.port_s)
         for port in self._held_ports():
             if stranger := stranger_on_port(self._os, port, self._tag):
                 rest.append(f"port {port} was taken by {stranger}")
@@ -282,7 +282,7 @@ class Supervisor:
             return wrong, rest
         if not self._gpus.is_known:
             return wrong, [*rest, "GPU memory was not checked: NVML cannot be asked on this host"]
-        if not self._wait(lambda: not self._gpus.excess(), self._patience.gpu_s):
+        if not self._wait(lambda: not self._gpus.excess(), self._deadlines.gpu_s):
             excess, strangers = self._gpus.excess(), self._gpus.others()
             if strangers:
                 rest += [f"{line}, which others hold: {strangers}" for line in excess]

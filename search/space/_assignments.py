@@ -7,16 +7,24 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Final
 
-from search.config import CORE_KNOBS, OPTIONAL_KNOBS, TREE_KNOBS, KnobValue, SpecConfig, SpecVersion, tree_bound
+from search.config import (
+    CORE_KNOBS,
+    LONG_NAMES,
+    OPTIONAL_KNOBS,
+    TREE_KNOBS,
+    KnobValue,
+    SpecConfig,
+    SpecVersion,
+    knob_value,
+    tree_bound,
+)
 from search.dialects import Dialect
 from search.errors import InvalidConfig
 from search.space._choices import FULL_TREE
 
-_SHORT: Final = {"arf": "allreduce_fusion"} | {short: name for name, short in OPTIONAL_KNOBS.items()}
 _KNOWN: Final = (*CORE_KNOBS, *OPTIONAL_KNOBS)
 _FLAG: Final = "--"
 """Marks a plain server flag: `--chunked-prefill-size=4096`, or alone for a bare one."""
-_WHOLE: Final = (*TREE_KNOBS, "page_size")
 _ID: Final = re.compile(r"(off|v\d+-k)\S*")
 
 
@@ -60,12 +68,12 @@ def _pair(word: str) -> tuple[str, KnobValue]:
         return flag, (int(value) if value.isdecimal() else value) if equals else True
     if not equals or not value:
         raise InvalidConfig(f"A config is written like `topk=2 num_steps=2` or `v1-k2-s2-d7`, but got {word!r}.")
-    name = _SHORT.get(name, name)
+    name = LONG_NAMES.get(name, name)
     if name not in _KNOWN:
         near = get_close_matches(name, _KNOWN, n=1, cutoff=0.0)
         raise InvalidConfig(f"`{name}` is not a knob. The nearest one is `{near[0]}`; all: {', '.join(_KNOWN)}.")
-    if name not in _WHOLE or (name == "num_draft_tokens" and value == FULL_TREE):
-        return name, value
+    if name not in TREE_KNOBS or (name == "num_draft_tokens" and value == FULL_TREE):
+        return name, knob_value(value)
     if not value.isdecimal():
-        raise InvalidConfig(f"`{name}` is a whole number, but got {value!r}.")
+        raise InvalidConfig(f"`{name}` is a whole number, but got {value!r}. Write it in digits.")
     return name, int(value)

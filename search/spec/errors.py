@@ -41,26 +41,26 @@ def mistakes(errors: Iterable[Mapping[str, Any]], data: Any) -> Iterator[Mistake
     """
     by_place: dict[Place, list[Mapping[str, Any]]] = {}
     for item in errors:
-        if item["type"] != "extra_forbidden":  # told with the nearest key, by who knows the keys
+        if item["type"] != "extra_forbidden":  # reported with the nearest key, by who knows the keys
             by_place.setdefault(_place(item, data), []).append(item)
     for place, items in by_place.items():
         if any(item["type"] == "too_short" and item["input"] for item in items):
-            continue  # its items are wrong, and those are told
+            continue  # its items are wrong, and those are reported
         yield place, _sentence(items)
 
 
 def _place(item: Mapping[str, Any], data: Any) -> Place:
     """The part of pydantic's place that stands in the file: it adds names of alternatives, and `[key]`."""
-    told: Sequence[str | int] = item["loc"]
-    if not told:  # a rule over several keys: the first that it names
+    steps: Sequence[str | int] = item["loc"]
+    if not steps:  # a rule over several keys: the first that it names
         named = re.search(r"`([a-z_]+(?:\.[a-z_]+)*)`", item["msg"])
         return tuple(named[1].split(".")) if named else ()
     place: list[str | int] = []
-    for number, step in enumerate(told, 1):
+    for number, step in enumerate(steps, 1):
         inside = isinstance(data, Mapping) and step in data
         inside = inside or (isinstance(data, list) and isinstance(step, int) and step < len(data))
         if not inside:
-            if item["type"] == "missing" and number == len(told):
+            if item["type"] == "missing" and number == len(steps):
                 return (*place, step)
             continue  # the name of an alternative
         place.append(step)

@@ -42,7 +42,9 @@ def find_study(name: str, *, here: Path) -> Path:
     if name.endswith((".yaml", ".yml")) or "/" in name:
         path = here / name
         if not path.is_file():
-            raise UsageError(f"`--study` takes a name or the path of a file, but there is no file {name}.")
+            raise UsageError(
+                f"`--study` takes a name or the path of a file, but there is no file {name}. Correct the path."
+            )
         return path
     places = (here / "spaces", packaged_spaces())
     for place in places:
@@ -62,10 +64,14 @@ def load_study(path: Path) -> StudySpec:
     """
     try:
         if path.stat().st_size > MAX_BYTES:
-            raise UsageError(f"{path}: a study file is at most {MAX_BYTES} bytes long.")
+            raise UsageError(
+                f"{path}: a study file is at most {MAX_BYTES} bytes long. Name prompts by their file, under `measure.prompts.file`."
+            )
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: cannot be read: {error}.") from error
+        raise UsageError(
+            f"{path}: cannot be read: {error}. Check the path, its rights and that it is UTF-8."
+        ) from error
     return parse_study(text, name=str(path))
 
 
@@ -83,7 +89,7 @@ def parse_study(text: str, *, name: str) -> StudySpec:
         line = f":{mark.line + 1}" if mark else ""
         raise UsageError(f"{name}{line}: not YAML: {getattr(error, 'problem', None) or error}.") from error
     except RecursionError as error:
-        raise UsageError(f"{name}: nested too deeply.") from error
+        raise UsageError(f"{name}: nested too deeply. Write it without anchors that hold themselves.") from error
     if not isinstance(data, dict):
         raise UsageError(f"{name}:1: a study file is a mapping of keys to values, but found {found(data)}.")
     wrong = [*_repeated_keys(root, ()), *_unknown_keys(data, StudySpec, ())]

@@ -1,4 +1,4 @@
-"""What must be equal for two measurements to be compared, and how a difference is told."""
+"""What must be equal for two measurements to be compared, and how a difference is described."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def fingerprint(spec: StudySpec, *, kind: StudyKind, facts: Mapping[str, str] | 
     """Everything that changes a measurement, flat, by the names that the study file has for it.
 
     Budget, watch loads, known configs, questions, sampler and seed are not in it: they may change. Nor are the
-    wanted doubt and goodput's limits, unless goodput is an objective.
+    wanted uncertainty and goodput's limits, unless goodput is an objective.
 
     Args:
         spec: The study.
         kind: Of the study; only a simulated one depends on the cost model.
-        facts: What the study file cannot tell: the prompts' hash, the installed release, GPU kinds.
+        facts: What the study file cannot know: the prompts' hash, the installed release, GPU kinds.
     """
     model, engine, measure = spec.model, spec.engine, spec.measure
     parts: dict[str, object] = {

@@ -28,6 +28,7 @@ from search.dialects import Dialect
 from search.metrics import DEFAULTS, METRICS, Objective, Objectives, loads_of
 from search.server.command import OWNED_ARGUMENTS
 from search.space import Space, SpaceChoices, enumerate_space
+from search.spec.samplers import FRONTIER
 from search.spec.types import (
     Concurrency,
     ConfigId,
@@ -37,8 +38,10 @@ from search.spec.types import (
     Fusion,
     KnobValues,
     KnownAlgorithm,
+    MetricName,
     Name,
     Positive,
+    SamplerName,
     Seed,
     Small,
     VariableName,
@@ -184,17 +187,8 @@ class SpaceSpec(_Part):
 class ObjectiveSpec(_Part):
     """A metric at a concurrency; the names are those of `search.metrics.METRICS`."""
 
-    metric: str
+    metric: MetricName
     at: Concurrency
-
-    @field_validator("metric")
-    @classmethod
-    def _is_known(cls, metric: str) -> str:
-        if metric not in METRICS:
-            near = difflib.get_close_matches(metric, METRICS, n=1)
-            meant = f"; did you mean {near[0]!r}?" if near else ""
-            raise ValueError(f"a metric is one of {', '.join(METRICS)}, but got {metric!r}{meant}")
-        return metric
 
     @property
     def objective(self) -> Objective:
@@ -440,7 +434,7 @@ class StudySpec(_Part):
     measure: MeasureSpec = MeasureSpec()
     budget: BudgetSpec = BudgetSpec()
     earlier: tuple[EarlierSpec, ...] = Field((), strict=False)
-    sampler: Literal["frontier", "tpe", "nsga2", "random", "grid"] = "frontier"
+    sampler: SamplerName = FRONTIER
     seed: Seed = 0
     simulation: SimulationSpec = SimulationSpec()
     assumptions: tuple[str, ...] = Field((), strict=False)

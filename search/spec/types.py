@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic_core import PydanticCustomError
 
 from search.config import SpecConfig
 from search.deployment import Algorithm
 from search.errors import SearchError
+from search.metrics import METRICS
+from search.spec.samplers import SAMPLERS
 
 
 def _yaml_off(value: Any) -> Any:
@@ -59,6 +63,19 @@ def _variable_name(value: str) -> str:
     return value
 
 
+def _one_of(names: Collection[str]) -> AfterValidator:
+    """A check against the names of a registry; its error is the one that pydantic has for a `Literal`."""
+
+    def known(value: str) -> str:
+        if value not in names:
+            *most, last = map(repr, names)
+            expected = f"{', '.join(most)} or {last}"
+            raise PydanticCustomError("literal_error", "Input should be {expected}", {"expected": expected})
+        return value
+
+    return AfterValidator(known)
+
+
 def _word(value: str) -> str:
     """A word of an argument list or a value in an environment: the system takes no NUL, a log no line break."""
     if any(char in value for char in "\0\n\r"):
@@ -92,6 +109,8 @@ Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
 Count = Annotated[int, Field(ge=1, le=2**53)]
 Small = Annotated[int, Field(ge=1, le=256)]
 """Of a tree: no release drafts deeper or wider."""
+SamplerName = Annotated[str, _one_of(SAMPLERS)]
+MetricName = Annotated[str, _one_of(METRICS)]
 KnownAlgorithm = Annotated[Algorithm, BeforeValidator(_known_algorithm)]
 KnobValues = Annotated[tuple[str | int, ...], BeforeValidator(_yaml_switches)]
 FlagValues = Annotated[tuple[str | int | bool, ...], BeforeValidator(_decimals_as_text)]

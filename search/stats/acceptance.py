@@ -1,8 +1,8 @@
-"""Doubt of accept lengths, and what they say about a server: ACCEPT_DRIFT and unequal workers.
+"""Uncertainty of accept lengths, and what they say about a server: ACCEPT_DRIFT and unequal workers.
 
 In a correct server the accept length depends on the prompts, the draft and the tree, and on
 nothing else: not on load, not on the worker version. So two accept lengths that differ beyond
-doubt under equal prompts are a fault, however plausible each looks alone (seen: 2.37 at C=1 and
+uncertainty under equal prompts are a fault, however plausible each looks alone (seen: 2.37 at C=1 and
 1.15 at C=100 on v1).
 """
 
@@ -35,22 +35,22 @@ def accept_estimate(repeats: Sequence[PhaseResult]) -> Estimate | None:
     Without counts (a recorded table may lack them) there is no interval. Repeats send the
     same prompts, so they narrow only what comes from passes.
     """
-    told = [repeat for repeat in repeats if repeat.accept_length is not None]
-    if not told:
+    having = [repeat for repeat in repeats if repeat.accept_length is not None]
+    if not having:
         return None
-    value = fmean(repeat.accept_length or 1.0 for repeat in told)
-    noises = [_pass_noise(repeat) for repeat in told]
+    value = fmean(repeat.accept_length or 1.0 for repeat in having)
+    noises = [_pass_noise(repeat) for repeat in having]
     known = [noise for noise in noises if noise is not None]
     if len(known) < len(noises):
         return Estimate(value)
-    prompts = {name for repeat in told for name in repeat.prompt_ids}
-    count = len(prompts) or max(repeat.requests for repeat in told)
+    prompts = {name for repeat in having for name in repeat.prompt_ids}
+    count = len(prompts) or max(repeat.requests for repeat in having)
     error = hypot(_PROMPT_CV / sqrt(count), hypot(*known) / len(known))
     return Estimate(value, max(1.0, value * exp(-_TWO_SIDED * error)), value * exp(_TWO_SIDED * error))
 
 
 def accept_ratio(a: PhaseResult, b: PhaseResult) -> Estimate | None:
-    """Accept length of `a` / that of `b` with its 95 % interval; None where the doubt is not known.
+    """Accept length of `a` / that of `b` with its 95 % interval; None where the uncertainty is not known.
 
     What prompts differ by drops out as far as both sent the same ones. Where nobody named them (a
     recorded table), the smaller phase is taken to have sent the first of the larger one's: a study
@@ -63,7 +63,7 @@ def accept_ratio(a: PhaseResult, b: PhaseResult) -> Estimate | None:
 
 
 def accept_drift(c1: PhaseResult, loaded: PhaseResult) -> bool:
-    """Whether accept length fell under load beyond doubt (ACCEPT_DRIFT).
+    """Whether accept length fell under load by more than its uncertainty (ACCEPT_DRIFT).
 
     A fall by more than three standard errors, and by more than 5 %, with at least 50 verify
     passes on both sides.

@@ -1,6 +1,6 @@
 """How far a number may be off inside one start; what starts differ by is not in it (`search.stats.scatter`).
 
-Two sources of doubt are combined: the sample within a repeat (prompts, or slices of the steady
+Two sources of uncertainty are combined: the sample within a repeat (prompts, or slices of the steady
 window; by bootstrap) and the spread between repeats. Two repeats alone say little about a
 spread, so it is drawn towards what repeats of one phase usually differ by.
 """
@@ -34,7 +34,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A value and its 95 % interval; `lo` and `hi` are None where nothing tells the doubt."""
+    """A value and its 95 % interval; `lo` and `hi` are None where the uncertainty is unknown."""
 
     value: float
     lo: float | None = None
@@ -48,7 +48,7 @@ def tpot_estimate(repeats: Sequence[PhaseResult], *, rng: np.random.Generator) -
     slow in each of them. Repeats that name their prompts are matched by name, others by place.
 
     Raises:
-        ValueError: There is no repeat that tells it.
+        ValueError: No repeat has it.
     """
     values = [r.tpot_ms for r in repeats if r.tpot_ms is not None]
     rows = _by_prompt(repeats)
@@ -83,7 +83,7 @@ def throughput_estimate(repeats: Sequence[PhaseResult], *, rng: np.random.Genera
 
 
 def mean_estimate(values: Sequence[float], *, rng: np.random.Generator) -> Estimate:
-    """Mean over repeats of a metric that tells nothing within a repeat, such as a percentile; one repeat has no interval.
+    """Mean over repeats of a metric without samples within a repeat, such as a percentile; one repeat has no interval.
 
     Raises:
         ValueError: There is no value.
@@ -95,7 +95,7 @@ def repeat_doubt(repeats: Sequence[PhaseResult]) -> float | None:
     """Half of the mean's 95 % interval as a share of it, as far as more repeats of one phase would narrow it.
 
     At concurrency 1 that is the spread between repeats alone: prompts differ however often they are sent, and all
-    configs answer the same. None where nothing tells it, as of a single repeat without slices.
+    configs answer the same. None where it is unknown, as of a single repeat without slices.
 
     Args:
         repeats: Of one concurrency.
@@ -106,8 +106,8 @@ def repeat_doubt(repeats: Sequence[PhaseResult]) -> float | None:
             return None
         spread, freedom = _spread(values)
         return float(special.stdtrit(freedom, 0.975)) * spread / sqrt(len(values)) / fmean(values)
-    told = throughput_estimate(repeats, rng=np.random.default_rng(_SEED))
-    return None if told.lo is None or told.hi is None else (told.hi - told.lo) / 2 / told.value
+    estimate = throughput_estimate(repeats, rng=np.random.default_rng(_SEED))
+    return None if estimate.lo is None or estimate.hi is None else (estimate.hi - estimate.lo) / 2 / estimate.value
 
 
 def rate_of(tpot: Estimate) -> Estimate:
@@ -116,7 +116,7 @@ def rate_of(tpot: Estimate) -> Estimate:
 
 
 def _by_prompt(repeats: Sequence[PhaseResult]) -> dict[str, float]:
-    """Time per token by prompt, mean over its answers; empty unless every repeat that tells times names its prompts."""
+    """Time per token by prompt, mean over its answers; empty unless every repeat that has times names its prompts."""
     found: dict[str, list[float]] = {}
     for repeat in repeats:
         if not repeat.prompt_tpot_ms:
@@ -162,7 +162,7 @@ def _estimate(
 ) -> Estimate:
     """Combine deviations within repeats with the spread between the repeats' `values`.
 
-    `noise` is the variance of a value that the deviations explain. One value without samples gets no interval: one that rests on the assumption alone would
+    `noise` is the variance of a value that the deviations explain. One value without samples gets no interval: one from the assumption alone would
     look measured.
     """
     if not values:

@@ -75,7 +75,7 @@ class OutputCheck:
 
 
 def answers_of(result: PhaseResult) -> Answers:
-    """The answers of one repeat; empty where the release does not tell tokens, or nobody named the prompts."""
+    """The answers of one repeat; empty where the release does not report tokens, or nobody named the prompts."""
     if len(result.prompt_ids) != len(result.outputs):
         return {}
     return _first_of_each(zip(result.prompt_ids, result.outputs, strict=True))
@@ -130,7 +130,7 @@ def check_outputs(
 ) -> OutputCheck:
     """Judge the answers of one config at one concurrency.
 
-    Two references tell how well the baseline agrees with itself: its repeats at the same
+    Two references show how well the baseline agrees with itself: its repeats at the same
     concurrency, and its answers at another one, where its batches have other shapes. Alone on a
     GPU it repeats itself to the last token, which no verify pass could match; so the reference is
     the lower of the two.
@@ -142,7 +142,7 @@ def check_outputs(
     """
     config, baseline, elsewhere = _cut(*([one for one in some if one] for some in (config, baseline, elsewhere)))
     if not config:
-        return _not_judged(concurrency, "the launch tells no tokens of its answers")
+        return _not_judged(concurrency, "the launch holds no tokens of its answers")
     if not baseline:
         return _not_judged(concurrency, "there are no answers of a baseline at this load to compare with")
     names = _shared(*config, *baseline)
@@ -155,7 +155,7 @@ def check_outputs(
     references = list(_references(names, config, baseline, elsewhere, cross, rng))
     agreement = _mean(cross, rng)
     if garbled or not references:
-        why = garbled or "the baseline has one repeat here, so nothing tells how well it agrees with itself"
+        why = garbled or "the baseline has one repeat here, so nothing shows how well it agrees with itself"
         verdict: Verdict = "garbage" if garbled else "not judged"
         return OutputCheck(concurrency, verdict, why, len(names), agreement, exact=cross_exact)
     values, reference_exact, words, _ = min(references, key=lambda reference: float(reference[0].mean()))
@@ -224,7 +224,7 @@ def _collapsed(
 ) -> str:
     """Words for answers that loop where the baseline's do not; empty when they do not.
 
-    Under `ignore_eos` a model may loop honestly once its answer has ended, the baseline as well.
+    Under `ignore_eos` a model may loop rightly once its answer has ended, the baseline as well.
     """
     mine, theirs = (
         np.array([np.mean([diversity(one[name]) for one in repeats]) for name in names])

@@ -48,7 +48,7 @@ def outliers(values: Sequence[float]) -> tuple[Outlier, ...]:
     """Repeats more than five robust deviations (MAD; Iglewicz and Hoaglin 1993) from the median.
 
     Equal repeats would make any other an outlier, so the deviation is at least what repeats
-    usually differ by. Of two, nobody can tell which is the odd one.
+    usually differ by. Of two, it is unknown which is the odd one.
     """
     if len(values) < 3:
         return ()
@@ -82,7 +82,7 @@ def _notes(repeats: Sequence[PhaseResult]) -> Iterator[Note]:
 
 
 def _differ(repeats: Sequence[PhaseResult]) -> bool:
-    """Whether the slowest and the fastest repeat are further apart than their own noise tells."""
+    """Whether the slowest and the fastest repeat are further apart than their own noise explains."""
     if len(repeats) < 2:
         return False
     ordered = sorted(repeats, key=_speed)

@@ -48,7 +48,7 @@ class DatabaseFile:
             raise StorageFault(
                 f"The database {self._path} {what} while it was in use, so nothing more can be stored: what was stored "
                 "in it is lost unless a copy is kept elsewhere. What to do: put the file back, or name another "
-                "`--storage`, then run the same command again; the tables in the report folder still tell the launches "
+                "`--storage`, then run the same command again; the tables in the report folder still hold the launches "
                 "up to here."
             )
 

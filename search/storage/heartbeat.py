@@ -103,7 +103,7 @@ def heartbeat(store: Store, *, now: Callable[[], datetime] | None = None, every_
     Args:
         store: May be used by the block meanwhile.
         now: Real time, UTC, also in simulation: other hosts compare it with theirs.
-        every_s: Between two beats.
+        every_s: Between two heartbeats.
     """
     owner, moment, stop = this_process(), now or _utc_now, threading.Event()
 

@@ -75,7 +75,7 @@ class LaunchRecord:
         expected: Of its numbers, before; None where nothing was, as for a baseline.
         folder: `launches/NNNN-<config id>`, relative to the study's report folder.
         lossless: How its answers compare with the baseline's, one per objective concurrency; empty
-            for a baseline and where no answers are told.
+            for a baseline and where no answers are recorded.
     """
 
     number: int
@@ -108,7 +108,7 @@ class LaunchRecord:
         """Whether a server was started, or may have been; a launch that started none costs no budget.
 
         Such a launch was lost to what can strike before the server is there, and has no log to read, no
-        exit code, and nothing that a server told.
+        exit code, and nothing that a server printed.
         """
         if self.reason not in _BEFORE_THE_SERVER or self.boot_s is not None or self.effective or self.phases:
             return True

@@ -82,12 +82,12 @@ class Shape(Generic[T]):
         Raises:
             ValidationError: A cell holds what its field cannot be.
         """
-        told = {
+        stored = {
             name: cells[name]
             for name in self.fields
             if name in cells and (cells[name] is not None or name in self._optional)
         }
-        read = self._cells.validate_python(told)
+        read = self._cells.validate_python(stored)
         try:
             return self.kind(**read, **others)
         except TypeError as error:  # a field without a default has no cell

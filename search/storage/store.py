@@ -264,7 +264,9 @@ class Store(SelfClosing):
     def _study_id(self, session: Session, name: str) -> int:
         study_id = session.scalar(select(StudyRow.id).where(StudyRow.name == name))
         if study_id is None:
-            raise UsageError(f"There is no study {name!r} in {shown(self.url)}.")
+            raise UsageError(
+                f"There is no study {name!r} in {shown(self.url)}. Check `--storage`, or run the study first."
+            )
         return study_id
 
     def _change(self, session: Session, study: str) -> tuple[int, int]:

@@ -142,7 +142,7 @@ expected = Table(
 class OwnerRow(Base):
     """Which driver process began a launch.
 
-    `token` is of one call: after a commit whose answer was lost, it tells that the row is there.
+    `token` is of one call: after a commit whose answer was lost, it shows that the row is there.
     """
 
     __tablename__ = "search_owners"

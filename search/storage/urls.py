@@ -45,7 +45,7 @@ def storage_url(storage: str | Path) -> URL:
         return _checked_file(url)
     if url.get_backend_name() != "postgresql":
         raise UsageError(
-            f"`--storage` takes a path, `sqlite:///FILE` or `postgresql://…`, but got a URL for {url.drivername}."
+            f"`--storage` takes a path, `sqlite:///FILE` or `postgresql://…`, but got a URL for {url.drivername}. Use one of these two databases."
         )
     url = url.set(drivername="postgresql+psycopg")
     if find_spec("psycopg") is None:
@@ -55,7 +55,9 @@ def storage_url(storage: str | Path) -> URL:
 
 def _checked_file(url: URL) -> URL:
     if not url.database or url.database == ":memory:":
-        raise UsageError("A study needs a database file, because two libraries open it; `:memory:` cannot be shared.")
+        raise UsageError(
+            "A study needs a database file, because two libraries open it; `:memory:` cannot be shared. Give a path, such as `--storage trials.db`."
+        )
     folder = Path(url.database).resolve().parent
     if not folder.is_dir():
         raise UsageError(

@@ -53,6 +53,12 @@ def parser(release: str) -> argparse.ArgumentParser:
 def resolve(args: argparse.Namespace, release: str, env: Mapping[str, str], log: Callable[[str], None]) -> None:
     """Rewrite arguments in place as the release does.
 
+    Args:
+        args: What was parsed.
+        release: Such as `0.5.11`.
+        env: The server's environment.
+        log: Gets the lines that the release logs.
+
     Raises:
         ValueError, AssertionError, TypeError: In the release's own words, or its lack of them.
     """

@@ -29,7 +29,7 @@ def install_fake_sglang(folder: Path, *, release: str = "0.5.11") -> Path:
     """Write the package `sglang` and its metadata into `folder`.
 
     With `PYTHONPATH` set to it, `python -m sglang.launch_server …` runs `search.testing.fake_server`
-    with that release's rules, and `importlib.metadata` tells the release. Start the real thing's
+    with that release's rules, and `importlib.metadata` knows the release. Start the real thing's
     misbehaviours with `FAKE_SGLANG`, see there.
 
     Returns:

@@ -80,7 +80,7 @@ class Requests:
 
     async def run(self) -> None:
         """Pass on what the scheduler says, until it is gone; then there is silence."""
-        while line := await self._reader.readline():
+        while line := await self._line():
             told = json.loads(line)
             self.tokens, self.verify_count = told["totals"]
             for number, tokens, *end in told["steps"]:
@@ -92,6 +92,12 @@ class Requests:
                 request.tokens = tokens
                 request.updates.put_nowait(tokens)
             await asyncio.sleep(0)  # each step goes out by itself, though several were read at once
+
+    async def _line(self) -> bytes:
+        try:
+            return await self._reader.readline()
+        except ConnectionError:  # it died with an order unread
+            return b""
 
     def _say(self, order: dict[str, Any]) -> None:
         assert self._writer is not None

@@ -69,7 +69,7 @@ def say(text: str, rank: str = "") -> None:
 
 
 def die(frame: str, exception: str) -> None:
-    """Log the exception as a dying scheduler does, and tell the launcher."""
+    """Log the exception as a dying scheduler does, and notify the launcher."""
     say(f"Scheduler hit an exception: Traceback (most recent call last):\n{_WORKER}\n{frame}\n{exception}\n", " TP0")
     os.kill(os.getppid(), signal.SIGQUIT)
     sys.exit(1)
@@ -78,7 +78,16 @@ def die(frame: str, exception: str) -> None:
 def scheduler(
     *, misbehaviours: Collection[str], boot_s: float, ready: int, link: socket.socket, costs: Costs, limit: int
 ) -> None:
-    """Boot, tell the launcher through `ready`, then make tokens for what arrives on `link`, `limit` requests at once."""
+    """Boot, notify the launcher, then make tokens for the requests that arrive.
+
+    Args:
+        misbehaviours: Names of what goes wrong.
+        boot_s: Seconds to boot.
+        ready: File descriptor that the launcher waits on.
+        link: Requests come and tokens go through it.
+        costs: Of a step.
+        limit: Requests at once.
+    """
     for line in _BOOT:
         say(line, " TP0")
         time.sleep(boot_s / len(_BOOT))

@@ -167,7 +167,7 @@ class FakeShapes:
             app.router.add_route(method, "/set_internal_state", self._set)
 
     def add_report(self, state: dict[str, Any]) -> None:
-        """Put the report into what `/server_info` tells."""
+        """Put the report into what `/server_info` returns."""
         if self._switcher is not None:
             report = {"protocol": self._wire.PROTOCOL, "release": self._release, **self._switcher.report()}
             report["reserve_tokens"] = 2 * max(report["now"][0] * report["now"][1], report["now"][2])

@@ -53,7 +53,7 @@ class Script:
         on_close: Called while closing, such as to press Ctrl-C then.
         on_phase: Called when a phase begins, such as to wait for another slot.
         answers: Token ids of an answer, given the number of its prompt, the concurrency and the
-            repeat; None for a release that tells none.
+            repeat; None for a release that reports none.
         hangs: Phases do not end before `ScriptedEngine.abort`, and then raise `Interrupted`.
     """
 
@@ -101,7 +101,7 @@ class ScriptedEngine:
 
     @classmethod
     def on_slots(cls, script: Callable[[SpecConfig, int, int], Script]) -> ScriptedEngine:
-        """An engine whose script is told the index of the slot too."""
+        """An engine whose script gets the index of the slot too."""
         engine = cls(lambda _config, _before: Script())
         engine._script = script
         return engine

@@ -11,7 +11,7 @@ Environment:
         (the same with code 0, 1, 2, -9, while loading), `die-loading`, `oom-weights`, `oom-kv`,
         `oom-graph`, `die-graph-capture` (a missing module), `never-ready`, `busy-never-ready`
         (spins), `hang-in-rendezvous`, `ready-but-silent`, `health-lies` (the same, and `/health` says
-        200 from the first moment on), `old-server` (tells of itself what another launch would),
+        200 from the first moment on), `old-server` (reports of itself what another launch would),
         `die-at-first-request`, `die-under-load`,
         `hang-under-load` (both from a batch of 8 on), `die-of-two-first-requests` (a request that
         comes beside the server's own first one kills it, as the v1 STANDALONE worker of 0.5.11 does), `ignore-sigterm`, `slow-drain`,
@@ -100,7 +100,7 @@ class Launcher:
                         limit=self.args.max_running_requests,
                     ),
                 )
-                # No other child may hold these ends: their closing tells that this one is gone.
+                # No other child may hold these ends: their closing shows that this one is gone.
                 os.close(ready)
                 link.close()
             else:
@@ -209,11 +209,11 @@ async def serve(launcher: Launcher) -> None:
     args = launcher.args
     requests = Requests(launcher.link)
     await requests.open()
-    told = argparse.Namespace(**vars(args))
+    reported = argparse.Namespace(**vars(args))
     if "old-server" in bad:
-        told.nccl_port = (args.nccl_port or args.port) + 1
+        reported.nccl_port = (args.nccl_port or args.port) + 1
     shapes = FakeShapes(args, requests, bad, launcher.release)
-    api = Api(told, requests, release=launcher.release, arrived=arrived, warmed_up=warmed_up, shapes=shapes)
+    api = Api(reported, requests, release=launcher.release, arrived=arrived, warmed_up=warmed_up, shapes=shapes)
     runner = web.AppRunner(api.app(), access_log=None)
     await runner.setup()
     await web.TCPSite(runner, args.host, args.port, reuse_address=True).start()

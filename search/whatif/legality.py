@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from search.config import OPTIONAL_KNOBS, TREE_KNOBS, KnobValue, SpecConfig, SpecVersion, tree_bound
+from search.config import LONG_NAMES, TREE_KNOBS, KnobValue, SpecConfig, SpecVersion, tree_bound
 from search.deployment import Deployment
 from search.dialects import Dialect, for_release, known_releases
 from search.errors import InvalidConfig, UnsupportedKnob, UsageError
@@ -17,7 +17,6 @@ from search.whatif.answer import Legality, Refusal, TokenShare
 
 _PORTS = PortBlock(http=30000, nccl=30001)
 """SGLang's own default; a search draws fresh ones for each launch."""
-_SHORT = {"arf": "allreduce_fusion"} | {short: name for name, short in OPTIONAL_KNOBS.items()}
 
 
 def read_question(spec: StudySpec, text: str, dialect: Dialect) -> tuple[tuple[SpecConfig, ...], tuple[str, ...]]:
@@ -35,7 +34,7 @@ def read_question(spec: StudySpec, text: str, dialect: Dialect) -> tuple[tuple[S
     except InvalidConfig:
         if "=" not in text:
             raise
-    said = {_SHORT.get(name, name) for name in (word.partition("=")[0] for word in text.replace(",", " ").split())}
+    said = {LONG_NAMES.get(name, name) for name in (word.partition("=")[0] for word in text.replace(",", " ").split())}
     defaults, taken = _defaults(spec, said)
     if "spec_version" in said:
         workers: tuple[Mapping[str, KnobValue], ...] = ({},)

@@ -5,7 +5,7 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from search.app import assemble
+from search.app import measured
 from search.cli.app import app
 from search.host.hardware import HostFacts, clock_kept, ephemeral_from
 from search.host.nvml import GpuFacts
@@ -51,11 +51,11 @@ def host(tmp_path, monkeypatch):
             (tmp_path / name).mkdir()
         (tmp_path / "lab.yaml").write_text(STUDY.format(python=sys.executable, site=site))
         monkeypatch.chdir(tmp_path)
-        monkeypatch.setattr(assemble, "reap_orphans", lambda: None)
+        monkeypatch.setattr(measured, "reap_orphans", lambda: None)
         gpu = GpuFacts("GPU-0", "NVIDIA H200", 141 * 2**30, 0, 90, "580")
-        monkeypatch.setattr(assemble, "probe_host", lambda: HostFacts((gpu,)))
+        monkeypatch.setattr(measured, "probe_host", lambda: HostFacts((gpu,)))
         # The study would go on to launch: the parts after the check are not this test's.
-        monkeypatch.setattr(assemble, "measured_facts", lambda *_, **__: {})
+        monkeypatch.setattr(measured, "measured_facts", lambda *_, **__: {})
         return CliRunner().invoke(app, ["try", "--study", "./lab.yaml", "v9"])
 
     return host

@@ -18,7 +18,7 @@ from search.contracts import RealClock
 from search.dialects import for_release
 from search.engines import SglangEngine
 from search.load.prompts import load_prompts
-from search.server.supervisor import Patience
+from search.server.supervisor import Deadlines
 from search.spec.file import parse_study
 from search.spec.fingerprint import fingerprint
 from search.storage.optuna_side import optuna_storage
@@ -104,14 +104,14 @@ def main(folder: Path, database: str, address: str) -> Ending:
     fake = install_fake_sglang(folder.parent / "fake", release="0.5.11")
     spec = parse_study(_STUDY.replace("@fake@", str(fake)), name="shared.yaml")
     dialect = for_release(spec.engine.release)
-    patience = dataclasses.replace(Patience(), **{n: v / 5 for n, v in dataclasses.asdict(Patience()).items()})
+    deadlines = dataclasses.replace(Deadlines(), **{n: v / 5 for n, v in dataclasses.asdict(Deadlines()).items()})
     factory = partial(
         FaultyEngine,
         spec.deployment,
         dialect,
         prompts=load_prompts().search,
         held_out=load_prompts().held_out,
-        patience=patience,
+        deadlines=deadlines,
     )
     with (
         RayExecutor(

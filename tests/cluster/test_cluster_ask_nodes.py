@@ -24,4 +24,4 @@ def test_each_node_with_room_for_a_slot_answers_once_and_failures_name_their_nod
     told = dict(line.split(": ", 1) for line in done.stdout.splitlines() if ": " in line)
     assert told["asked"] == "2 2 {None}"
     assert told["breaks"] == "2 could not be asked: no such disk"
-    assert told["sleeps"] == "2 gave no answer within 5 s. `ray status` tells whether it lives."
+    assert told["sleeps"] == "2 gave no answer within 5 s. `ray status` shows whether it is alive."

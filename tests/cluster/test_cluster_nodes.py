@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from search.cluster._files import TAIL_BYTES, Workplace, unpack
-from search.cluster._gate import Gate
+from search.cluster._replaceable import Replaceable
 from search.contracts import LaunchPaths
 from search.errors import LaunchFailed, LoadFailed
 from search.outcomes import Evidence, Reason
@@ -82,18 +82,18 @@ def test_names_from_a_node_never_leave_the_folder(tmp_path):
     assert (tmp_path / "a" / "b" / "evil").exists() and not (tmp_path / "evil").exists()
 
 
-def test_gate_replaces_once_when_everyone_has_left():
-    gate, replaced, inside = Gate(), [], threading.Event()
+def test_replaceable_is_replaced_once_when_everyone_has_left():
+    actors, replaced, inside = Replaceable(), [], threading.Event()
     leave = threading.Event()
 
     def stay():
-        with gate.entered():
+        with actors.entered():
             inside.set()
             leave.wait(30)
             assert not replaced
 
     def replace():
-        gate.once(0, lambda: replaced.append(1))
+        actors.once(0, lambda: replaced.append(1))
 
     threads = [threading.Thread(target=stay)]
     threads[0].start()
@@ -104,16 +104,16 @@ def test_gate_replaces_once_when_everyone_has_left():
     leave.set()
     for thread in threads:
         thread.join(30)
-    assert replaced == [1] and gate.lives == 1
+    assert replaced == [1] and actors.lives == 1
 
 
-def test_gate_lets_the_next_one_try_when_a_replacement_fails():
-    gate = Gate()
+def test_replaceable_lets_the_next_one_try_when_a_replacement_fails():
+    actors = Replaceable()
 
     def fail():
         raise LaunchFailed(Reason.RAY_INFRA, Evidence("no"))
 
     with pytest.raises(LaunchFailed):
-        gate.once(0, fail)
-    gate.once(0, lambda: None)
-    assert gate.lives == 1
+        actors.once(0, fail)
+    actors.once(0, lambda: None)
+    assert actors.lives == 1

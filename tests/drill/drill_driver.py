@@ -23,7 +23,7 @@ from search.dialects import for_release
 from search.engines import SglangEngine
 from search.load.prompts import load_prompts
 from search.load.target import Prompt, Target
-from search.server.supervisor import Patience
+from search.server.supervisor import Deadlines
 from search.spec.file import parse_study
 from search.spec.fingerprint import fingerprint
 from search.spec.study import StudySpec
@@ -127,10 +127,10 @@ def study_spec(folder: Path, misbehaves: str = "") -> StudySpec:
     return parse_study(_STUDY.replace("@fake@", str(fake)).replace("@misbehaves@", misbehaves), name="drill.yaml")
 
 
-def patience() -> Patience:
+def deadlines() -> Deadlines:
     """The product's, scaled."""
-    usual = dataclasses.asdict(Patience())
-    return Patience(**{name: value / SCALE for name, value in usual.items()})
+    usual = dataclasses.asdict(Deadlines())
+    return Deadlines(**{name: value / SCALE for name, value in usual.items()})
 
 
 def main(interrupts: Interrupts) -> None:
@@ -151,7 +151,7 @@ def main(interrupts: Interrupts) -> None:
         dialect,
         prompts=load_prompts().search,
         held_out=load_prompts().held_out,
-        patience=patience(),
+        deadlines=deadlines(),
         run_phase=impatient_phase,
     )
     storage = args.folder / "trials.db"

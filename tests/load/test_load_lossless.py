@@ -154,10 +154,10 @@ def test_fluent_answers_to_something_else_are_garbage():
 @pytest.mark.parametrize(
     ("config", "baseline", "why"),
     [
-        ([], ["answers"], "the launch tells no tokens of its answers"),
-        (["none"], ["answers"], "the launch tells no tokens of its answers"),
+        ([], ["answers"], "the launch holds no tokens of its answers"),
+        (["none"], ["answers"], "the launch holds no tokens of its answers"),
         (["answers"], [], "there are no answers of a baseline at this load to compare with"),
-        (["answers"], ["answers"], "the baseline has one repeat here, so nothing tells how well it agrees with itself"),
+        (["answers"], ["answers"], "the baseline has one repeat here, so nothing shows how well it agrees with itself"),
         (["few"], ["few", "few"], "at least 8 prompts must be shared with the baseline, but 7 are"),
     ],
 )

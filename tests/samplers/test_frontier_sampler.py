@@ -228,7 +228,7 @@ def test_without_physics_the_belief_starts_flat_and_still_asks_every_config_once
 
 def test_parts_that_are_off_hide_what_they_would_have_told():
     seen = Observation(SpecConfig("v2", 1, 2, 3), 1, 5.0, accept_length=2.1, histogram=(20.0, 30.0, 50.0))
-    assert Parts().told(seen) == seen
-    assert Parts(histograms=False).told(seen).histogram == ()
-    assert Parts(histograms=False).told(seen).accept_length == 2.1
-    assert Parts(split=False).told(seen).accept_length is None
+    assert Parts().reduced(seen) == seen
+    assert Parts(histograms=False).reduced(seen).histogram == ()
+    assert Parts(histograms=False).reduced(seen).accept_length == 2.1
+    assert Parts(split=False).reduced(seen).accept_length is None

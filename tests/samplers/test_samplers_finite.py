@@ -9,8 +9,9 @@ from optuna.trial import TrialState
 from search.config import SpecConfig, tree_bound
 from search.errors import UsageError
 from search.samplers.factory import make_sampler
-from search.samplers.finite import MAY_ASK_AGAIN, STOCK, SpaceExhausted
+from search.samplers.finite import MAY_ASK_AGAIN, SpaceExhausted
 from search.samplers.knobs import distance, distributions_of, key_of, nearest
+from search.spec.samplers import STOCK
 from search.storage.optuna_side import quiet_optuna
 
 

@@ -18,11 +18,11 @@ import sys, time
 from pathlib import Path
 from search.server.command import ServerCommand
 from search.server.ports import PortBlock
-from search.server.supervisor import Patience, Supervisor
+from search.server.supervisor import Deadlines, Supervisor
 from search.server.system import RealOs
 tag, folder, code = sys.argv[1:4]
 server = Supervisor(RealOs(), tag=tag, ports=PortBlock(21990, 21991), log_path=Path(folder, "log"),
-                    patience=Patience(lease_s=0.5))
+                    deadlines=Deadlines(lease_s=0.5))
 server.start(ServerCommand((sys.executable, "-c", code, *sys.argv[4:]), {"SPEC_SEARCH_LAUNCH": tag}))
 time.sleep(60)
 """

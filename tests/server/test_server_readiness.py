@@ -9,12 +9,12 @@ from server_helpers import PORTS, FakeOs
 
 from search.errors import Interrupted
 from search.server.command import ServerCommand
-from search.server.http import Answer, read_server_info
+from search.server.http import FirstToken, read_server_info
 from search.server.readiness import BootLimits, NotReady, StallWatch, Unready, wait_ready
 from search.server.supervisor import Progress, Supervisor
 
 LIMITS = BootLimits(stall_s=10.0, ceiling_s=60.0)
-REFUSED = Answer(0, "ConnectionRefusedError")
+REFUSED = FirstToken(0, "ConnectionRefusedError")
 
 
 def wait(fake: FakeOs, *, ask=lambda: REFUSED, limits=LIMITS, **more) -> None:
@@ -28,11 +28,11 @@ def wait(fake: FakeOs, *, ask=lambda: REFUSED, limits=LIMITS, **more) -> None:
 
 
 def test_own_token_makes_a_server_ready():
-    wait(FakeOs(), ask=lambda: Answer(4))
+    wait(FakeOs(), ask=lambda: FirstToken(4))
 
 
 def test_answers_without_a_token_are_not_enough():
-    answers = iter([REFUSED, Answer(0, "HTTP 503"), Answer(1)])
+    answers = iter([REFUSED, FirstToken(0, "HTTP 503"), FirstToken(1)])
     wait(FakeOs(), ask=lambda: next(answers))
     assert list(answers) == []
 
@@ -63,7 +63,7 @@ def test_silence_ends_at_the_stall_limit_not_at_the_ceiling():
 def test_listening_server_that_generates_nothing_is_told_apart():
     over = threading.Event()
 
-    def unanswered() -> Answer:
+    def unanswered() -> FirstToken:
         over.wait(30)
         return REFUSED
 
@@ -120,7 +120,7 @@ def test_foreign_process_on_the_port_is_refused():
     fake = FakeOs()
     fake.listening = False
     with pytest.raises(NotReady) as caught:
-        wait(fake, ask=lambda: Answer(4))
+        wait(fake, ask=lambda: FirstToken(4))
     assert caught.value.kind is Unready.STALE
     assert "port 21000" in caught.value.detail
 
@@ -128,7 +128,7 @@ def test_foreign_process_on_the_port_is_refused():
 def test_server_in_a_container_may_be_vouched_for():
     fake = FakeOs()
     fake.listening = False
-    wait(fake, ask=lambda: Answer(4), vouch=lambda: True)
+    wait(fake, ask=lambda: FirstToken(4), vouch=lambda: True)
 
 
 def test_abort_ends_the_wait():

@@ -28,8 +28,8 @@ from search.server.command import LAUNCH_TAG
 from search.server.guardian import process_table
 from search.server.lease import LeaseTerms
 from search.server.ports import fresh_ports
-from search.server.reaper import find_relics
-from search.server.supervisor import Patience
+from search.server.reaper import find_leftovers
+from search.server.supervisor import Deadlines
 from search.server.system import RealOs
 from search.testing import install_fake_sglang
 
@@ -85,8 +85,8 @@ def launches(tmp_path):
             },
             **settings,
         )
-        patience = Patience(lease_s=5.0, grace_s=0.2, port_s=0.2)
-        return SglangEngine(deployment, for_release(release), **({"prompts": PROMPTS, "patience": patience} | more))
+        deadlines = Deadlines(lease_s=5.0, grace_s=0.2, port_s=0.2)
+        return SglangEngine(deployment, for_release(release), **({"prompts": PROMPTS, "deadlines": deadlines} | more))
 
     yield engine
     assert ours(tmp_path) == []
@@ -254,10 +254,10 @@ def on_gpu(engine: SglangEngine, tmp_path: Path):
 
 def test_stop_that_left_something_is_told_with_the_failed_launch(launches, tmp_path):
     grows = itertools.count(0, 100 * 2**20)
-    patience = Patience(lease_s=5.0, grace_s=0.2, port_s=0.2, gpu_s=0.2)
+    deadlines = Deadlines(lease_s=5.0, grace_s=0.2, port_s=0.2, gpu_s=0.2)
     terms = LeaseTerms(foreign_bytes=2**60)
     engine = launches(
-        "exit-1", system=GpuOs(lambda: next(grows)), patience=patience, terms=terms, locks=tmp_path / "locks"
+        "exit-1", system=GpuOs(lambda: next(grows)), deadlines=deadlines, terms=terms, locks=tmp_path / "locks"
     )
     with pytest.raises(LaunchFailed) as caught:
         on_gpu(engine, tmp_path)
@@ -307,12 +307,12 @@ def test_launch_waits_until_a_lost_server_has_let_go_of_the_gpu(launches, tmp_pa
 
 def test_running_launch_counts_as_guarded_and_a_lost_guardian_ends_that(launches, tmp_path):
     def ours_found():
-        return [relic for relic in find_relics() if relic.tag == session._server._tag]
+        return [leftover for leftover in find_leftovers() if leftover.tag == session._server._tag]
 
     with launch(launches("runaway-grandchild"), tmp_path) as session:
-        assert [relic.guarded for relic in ours_found()] == [True] * 4
+        assert [leftover.guarded for leftover in ours_found()] == [True] * 4
         os.kill(session._server._link.pid, signal.SIGKILL)
-        until(lambda: not any(relic.guarded for relic in ours_found()))
+        until(lambda: not any(leftover.guarded for leftover in ours_found()))
 
 
 def test_spinning_server_is_stopped_at_the_ceiling(launches, tmp_path):

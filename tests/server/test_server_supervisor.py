@@ -14,7 +14,7 @@ from search.host.nvml import GpuUser
 from search.server.command import LAUNCH_TAG, ServerCommand
 from search.server.guardian import Process
 from search.server.ports import fresh_ports
-from search.server.supervisor import Patience, State, Supervisor
+from search.server.supervisor import Deadlines, State, Supervisor
 from search.server.system import RealOs
 
 GPU = ("GPU-1",)
@@ -263,7 +263,7 @@ def test_stranger_on_a_real_port_is_named_and_a_process_of_a_launch_is_not(tmp_p
 def test_real_stop_leaves_no_process_and_frees_the_port(tmp_path):
     tag, ports = f"test-{uuid.uuid4().hex}", fresh_ports()
     listening = f"import socket\ns = socket.create_server(('127.0.0.1', {ports.http}))\n{DOUBLE_FORK}"
-    server = Supervisor(RealOs(), tag=tag, ports=ports, log_path=tmp_path / "log", patience=Patience(grace_s=0.2))
+    server = Supervisor(RealOs(), tag=tag, ports=ports, log_path=tmp_path / "log", deadlines=Deadlines(grace_s=0.2))
     try:
         server.start(command(listening, tag=tag))
         until(lambda: "deaf" in (tmp_path / "log").read_text())

@@ -45,7 +45,7 @@ def test_chosen_objectives_are_named_and_change_what_is_comparable(chosen):
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ("[{metric: ttft_p9_ms, at: 1}, {metric: goodput, at: 30}]", "a metric is one of tpot_ms, output_tps, .* but got 'ttft_p9_ms'; did you mean 'ttft_p99_ms'"),
+        ("[{metric: ttft_p9_ms, at: 1}, {metric: goodput, at: 30}]", "should be 'tpot_ms', 'output_tps', .* but found 'ttft_p9_ms' .str.. Did you mean 'ttft_p99_ms'"),
         ("[{metric: goodput, at: 30}]", "`objectives.1`: is required"),
         ("[{metric: goodput, at: 0}, {metric: tpot_ms, at: 1}]", "`objectives.0.at`: should be at least 1"),
         ("[{metrik: goodput, at: 3}, {metric: tpot_ms, at: 1}]", "`objectives.0.metrik`: is not a key of a study file; did you mean `metric`"),

@@ -112,7 +112,7 @@ class FiniteGp(ListedEntrant):
         """Logarithm of the first objective, of the first phases of a launch; small is good."""
         axis, other = self.spec.axes
         value = axis.mean(phases)
-        assert value is not None, "a table tells what its study searches"
+        assert value is not None, "a table holds what its study searches"
         return math.log(point_of((axis, other), (value, 1.0))[0])
 
     def reference(self) -> Array:

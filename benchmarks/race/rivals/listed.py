@@ -93,7 +93,7 @@ class Cookbook(ListedEntrant):
 
     Left alone, `srt/server_args.py` of SGLang 0.5.9 to 0.5.23 (`auto_choose_speculative_params`) takes
     5 steps, topk 4 and 8 draft tokens for Llama and Grok targets, and 3 steps, topk 1 and 4 draft
-    tokens for all others. A table does not tell its kind of target, so both are launched.
+    tokens for all others. A table does not name its kind of target, so both are launched.
     """
 
     DEFAULTS = ("v2-k1-s3-d4", "v1-k4-s5-d8")

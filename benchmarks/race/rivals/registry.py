@@ -17,7 +17,7 @@ from benchmarks.race.rivals.told import ToldEntrant
 from benchmarks.race.rivals.tuning import building_list
 from benchmarks.race.tables import Table
 from search.errors import SearchError, UsageError
-from search.samplers.finite import STOCK
+from search.spec.samplers import STOCK
 
 Option = bool | int | float | str
 Options = Mapping[str, Option]
@@ -74,7 +74,7 @@ def _named(name: str) -> Callable[[int], BaseSampler]:
 
 
 TOLD = frozenset({"told"})
-"""`told=yes`: invalid proposals are told as infeasible, and not resampled as the product does."""
+"""`told=yes`: invalid proposals are reported as infeasible, and not resampled as the product does."""
 
 RIVALS: Mapping[str, Rival] = {
     "oracle": Rival(lambda table, seed, options: Oracle(table), "greedy, knows the truth: the floor", seeded=False),  # noqa: ARG005

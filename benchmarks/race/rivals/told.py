@@ -1,4 +1,4 @@
-"""A stock sampler as a script of one's own would use it: invalid and repeated proposals are told as infeasible."""
+"""A stock sampler as a script of one's own would use it: invalid and repeated proposals are reported as infeasible."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ PATIENCE = 300
 
 
 class ToldEntrant(ListedEntrant):
-    """Asks over the raw knobs; a proposal that is no free config costs no launch and is told with the worst values.
+    """Asks over the raw knobs; a proposal that is no free config costs no launch and is reported with the worst values.
 
     Unlike the adapter of `--sampler`, which never shows such proposals to the sampler. They count as
     trials here, so a sampler that begins at random (TPE and its first ten) is sooner done with that.
-    The baseline lacks the tree knobs and is not told.
+    The baseline lacks the tree knobs and is not reported.
     """
 
     def __init__(self, table: Table, stock: Callable[[int], BaseSampler], *, seed: int) -> None:

@@ -65,7 +65,7 @@ def invented(seed: int, *, loads: Sequence[int] = (1, 100), roughness: float = 0
         seed: Of everything in it.
         loads: Concurrencies.
         roughness: Relative standard deviation of each config's own luck.
-        noise: Told in the result; the table itself is without.
+        noise: Stated in the result; the table itself is without.
     """
     rng = np.random.default_rng((seed, 77))
     configs = invented_space(rng)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 
-class Gate:
+class Replaceable:
     """Threads enter freely; while one replaces what is inside, nobody is in.
 
     Attributes:

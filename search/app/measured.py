@@ -1,0 +1,104 @@
+"""A real study: SGLang on the GPUs of this host, or of a Ray cluster."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+from search.app.assembly import Assembly, RawWords, assembly_of, read_spec
+from search.app.command_line import command_line
+from search.app.options import RunOptions
+from search.cluster import Executor, InlineExecutor
+from search.contracts import Slot
+from search.dialects import Dialect, for_release
+from search.errors import HostUnfit
+from search.host.hardware import installed_release, probe_host
+from search.host.nvml import GpuFacts
+from search.preflight.facts import cluster_facts, measured_facts, slot_gpus
+from search.preflight.installed_check import check_arguments
+from search.preflight.requirements import missing_for
+from search.server.reaper import reap_orphans
+from search.space import Space
+from search.spec.fingerprint import fingerprint
+from search.spec.stored import masker_of
+from search.spec.study import StudySpec
+
+
+def assemble_measured(options: RunOptions, raw: RawWords) -> Assembly:
+    """The parts of a study on real servers, the host and the installed SGLang checked.
+
+    Raises:
+        HostUnfit: This machine cannot measure the study; the text ends with the `--simulate` command.
+    """
+    from search.engines import SglangEngine
+    from search.load.prompts import load_prompts
+
+    spec = read_spec(options)
+    dialect = for_release(spec.engine.release)
+    space = spec.space_of(dialect)
+    gpus: tuple[GpuFacts, ...] = ()
+    release = None
+    remarks: tuple[str, ...] = ()
+    if options.ray_address is None:
+        reap_orphans()  # what a crash or a power cut left would look like somebody else's memory
+        gpus = probe_host().gpus
+        release = installed_release(spec.engine.python, env=spec.engine.over(os.environ))
+        missing = missing_for(spec, gpus=gpus, installed_release=release, default_python=sys.executable)
+        if missing:
+            instead = command_line(options, simulate=True)
+            raise HostUnfit((*missing, f"Without them, on the calibrated cost model: {instead}"))
+        if raw is None:  # raw words are sent on purpose, whatever our dialect thinks of them
+            remarks = _held_to_installed(spec, space, dialect, gpus)
+    prompts = load_prompts(spec.prompt_file, template=spec.measure.prompts.template)
+    # On a cluster the GPUs, the interpreter and the weights are elsewhere, so the nodes are asked.
+    facts = (
+        measured_facts(spec, prompts_sha256=prompts.sha256, release=release)
+        if options.ray_address is None
+        else cluster_facts(spec, prompts_sha256=prompts.sha256, address=options.ray_address)
+    )
+    make = partial(
+        SglangEngine,
+        spec.deployment,
+        dialect,
+        prompts=prompts.search,
+        held_out=prompts.held_out,
+        raw=raw,
+        limits=spec.measure.limits.load_limits,
+    )
+
+    def open_executor() -> Executor:
+        if options.executor == "inline":
+            return InlineExecutor(make(), (Slot(0, slot_gpus(spec, gpus)),))
+        from search.cluster import RayExecutor
+
+        return RayExecutor(
+            make, slots=1 if raw else spec.slots, gpus_per_slot=spec.model.tp, address=options.ray_address
+        )
+
+    assembly = assembly_of(
+        options,
+        spec,
+        kind="measured",
+        space=space,
+        facts=fingerprint(spec, kind="measured", facts=facts),
+        open_executor=open_executor,
+        dialect=dialect,
+    )
+    return replace(assembly, remarks=remarks)
+
+
+def _held_to_installed(spec: StudySpec, space: Space, dialect: Dialect, gpus: Sequence[GpuFacts]) -> tuple[str, ...]:
+    """Ask the installed SGLang about every config of the plan; what it only remarks on, a line each.
+
+    Raises:
+        HostUnfit: It refuses one, or would run it as something else; or it cannot even be imported.
+    """
+    report = check_arguments(space.configs, spec.deployment, dialect, gpu_uuids=slot_gpus(spec, gpus))
+    masker = masker_of(spec.engine, inherited=os.environ)
+    remarks, stops = (tuple(map(masker.text, lines)) for lines in (report.remarks, report.stops))
+    if stops:
+        raise HostUnfit((*remarks, *stops))
+    return remarks
