@@ -16,6 +16,7 @@ from search.app.report_content import ContentBuilder
 from search.app.stored import spec_of
 from search.contracts import Clock, RealClock
 from search.report.content import ReportContent
+from search.report.decision import decide
 from search.report.listener import ReportListener, RunLog
 from search.spec.stored import masker_of
 from search.storage.optuna_side import optuna_storage
@@ -80,7 +81,7 @@ def run(options: RunOptions, display: Display, interrupts: Interrupts) -> None:
     with interrupts.held(), parts.open_executor() as executor, patient_store(options.storage, interrupts) as store:
         end = _End(store, parts)
         masker = masker_of(parts.spec.engine, inherited=os.environ)
-        log = RunLog(parts.folder / "run.log", parts.clock, masker)
+        log = RunLog(parts.folder / "run.log", parts.clock, masker, words=lambda told: decide(end.content(told)).lines)
 
         def notice(line: str) -> None:
             line = masker.own_text(line)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, TextIO
 
 from search.analysis.findings import Judgement
 from search.app.run import Display, RunEnd
-from search.cli.ending import end_lines, result_json
+from search.cli.console import console_for
+from search.cli.ending import end_of, result_json
 from search.cli.guard import say, told
 from search.report.lines import launched_line, launching_line, start_lines
 from search.storage.records import LaunchRecord
@@ -66,8 +67,9 @@ class QuietDisplay:
         if self._as_json:
             say(result_json(end.content, end.folder, end.ending))
             return
-        for line in end_lines(end.content, end.folder):
-            say(line)
+        console = console_for(sys.stdout)
+        for part in end_of(end.content, end.folder):
+            console.print(part)
 
     def close(self) -> None:
         """See `Display`."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from search.app.options import DEFAULT_REPORTS, DEFAULT_STORAGE
 from search.cli.guard import command, say
 from search.cli.options import DebugOption, JsonOption, ReportsOption, StorageOption, StudyOption
@@ -22,7 +24,8 @@ def report(
     from search.analysis.analyse import judge
     from search.app.report_content import ContentBuilder
     from search.app.stored import require_database, spec_of, stored_study
-    from search.cli.ending import end_lines, result_json
+    from search.cli.console import console_for
+    from search.cli.ending import end_of, result_json
     from search.report.files import write_report
     from search.storage.store import Store
 
@@ -37,5 +40,6 @@ def report(
     if as_json:
         say(result_json(content, folder))
     else:
-        for line in end_lines(content, folder)[1:]:
-            say(line)
+        console = console_for(sys.stdout)
+        for part in end_of(content, folder):
+            console.print(part)

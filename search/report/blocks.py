@@ -5,6 +5,7 @@ All text in them is plain; the templates escape it. A pair of backticks marks wh
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
@@ -92,9 +93,30 @@ class Table:
 
     @property
     def fold(self) -> str:
-        """Class of the width below which rows become cards, by what the columns need."""
-        need = sum(230 if column.wide else 150 if not column.numeric else 125 for column in self.columns)
-        return next((f"fold-{width}" for width in (480, 640, 800, 1000, 1200) if need <= width), "fold-1400")
+        """Class of the page width below which its rows become cards: what the columns need beside one another."""
+        need = sum(_needs(column, [row.cells[place] for row in self.rows]) for place, column in enumerate(self.columns))
+        return f"fold-{next((width for width in FOLDS if need <= width), FOLDS[-1])}"
+
+
+def _needs(column: Column, cells: Sequence[Cell]) -> int:
+    """Pixels that a column takes, its padding included, as the style sheet sets it."""
+    if column.wide:
+        return _WIDE
+    title = max((len(word) for word in column.title.split()), default=0) * _LETTER + (_ARROW if column.title else 0)
+    return math.ceil(max([title, *map(_width, cells)])) + _PADDING
+
+
+def _width(cell: Cell) -> int:
+    text = len(cell.text) * (_CODE if cell.code else _LETTER)
+    small = max((len(line) for line in (cell.ci, cell.gain_ci, *cell.more)), default=0) * _SMALL
+    tag = max((len(tag.text) for tag in cell.tags), default=0) * _SMALL + (16 if cell.tags else 0)
+    return math.ceil(max(text, len(cell.gain) * _LETTER, small, tag))
+
+
+FOLDS = (480, 560, 640, 720, 800, 900, 1000, 1100, 1200, 1300, 1400, 1500, 1600)
+"""Widths of the page in pixels at which tables become cards."""
+_WIDE, _PADDING, _ARROW = 170, 16, 16
+_LETTER, _CODE, _SMALL = 7.9, 8.4, 6.3
 
 
 @dataclass(frozen=True, slots=True)

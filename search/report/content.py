@@ -10,11 +10,24 @@ from functools import cached_property
 from search.analysis.findings import ConfigResult, Gain, Judgement, LoadWinner
 from search.config import CORE_KNOBS, KnobValue, SpecConfig
 from search.metrics import Objectives, gain_percent
-from search.report.text import KIND_LABELS, gain_bounds
+from search.report.text import KIND_LABELS, KIND_SENTENCES, REHEARSAL, REHEARSAL_SENTENCE, gain_bounds
 from search.space import SpaceSummary
 from search.spec.study import StudySpec
 from search.stats.estimates import Estimate
 from search.storage.records import LaunchRecord, StudyRecord
+
+
+@dataclass(frozen=True, slots=True)
+class ServingCommand:
+    """A command to serve a config with, as shell text; secrets masked, without a shebang.
+
+    Attributes:
+        text: The command.
+        changes: Each setting in which it differs from what was measured, a line each.
+    """
+
+    text: str
+    changes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -30,6 +43,9 @@ class ReportContent:
         provenance: What the numbers rest on (fitted, prior, extrapolated, recorded), one line each.
         details: The same in full, such as each parameter of the cost model with its reason.
         space: What is in the space and what is not; None for a recording, whose space is its rows.
+        serving: Config id -> the command to serve it with, see `ServingCommand`.
+        is_rehearsal: A simulation by a cost model that was fitted to no numbers of this deployment: they are invented,
+            and nothing may be concluded from them.
     """
 
     spec: StudySpec
@@ -40,6 +56,8 @@ class ReportContent:
     provenance: tuple[str, ...] = ()
     details: tuple[str, ...] = ()
     space: SpaceSummary | None = None
+    serving: Mapping[str, ServingCommand] = field(default_factory=dict)
+    is_rehearsal: bool = False
 
     @property
     def title(self) -> str:
@@ -48,8 +66,13 @@ class ReportContent:
 
     @property
     def label(self) -> str:
-        """`SIMULATED`, `REPLAY`, or empty for a measured study."""
-        return KIND_LABELS[self.study.kind]
+        """`REHEARSAL`, `SIMULATED`, `REPLAY`, or empty for a measured study."""
+        return REHEARSAL if self.is_rehearsal else KIND_LABELS[self.study.kind]
+
+    @property
+    def label_sentence(self) -> str:
+        """What the label means."""
+        return REHEARSAL_SENTENCE if self.is_rehearsal else KIND_SENTENCES[self.study.kind]
 
     @property
     def axes(self) -> Objectives:

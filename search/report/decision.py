@@ -13,7 +13,7 @@ from search.config import SpecConfig
 from search.metrics import gain_percent
 from search.outcomes import Note, Outcome
 from search.report.content import ReportContent
-from search.report.text import KIND_SENTENCES, counted, duration, gain_bounds, lossless_words, one_line
+from search.report.text import counted, duration, gain_bounds, lossless_words, one_line
 
 Verdict: TypeAlias = Literal["on", "off", "open", "baselines", "nothing", "rehearsal"]
 """`on`: speculation pays somewhere. `off`: everything measured is slower at every load. `open`: neither is shown.
@@ -104,15 +104,13 @@ def _decide(content: ReportContent) -> Decision:
         return _on(content, paying, compared)
     baseline = _baseline(content, compared)
     if all(winner.slower for winner in compared):
-        where = _loads([winner.concurrency for winner in compared])
+        where = loads_words([winner.concurrency for winner in compared])
         return Decision(
             "off",
             f"Leave speculation off: at {where} everything measured is slower than `{baseline.config}`.",
             (baseline,),
         )
-    return Decision(
-        "open", f"Leave speculation off for now: no gain is shown{_open_words(compared)}.", (baseline,)
-    )
+    return Decision("open", f"Leave speculation off for now: no gain is shown{_open_words(compared)}.", (baseline,))
 
 
 def _on(content: ReportContent, paying: Sequence[LoadWinner], compared: Sequence[LoadWinner]) -> Decision:
@@ -126,9 +124,9 @@ def _on(content: ReportContent, paying: Sequence[LoadWinner], compared: Sequence
     off = [w.concurrency for w in compared if w.slower]
     still = [w.concurrency for w in compared if w.concurrency not in (*loads, *off)]
     if off:
-        text += f"; leave it off at {_loads(off)}, where everything measured is slower"
+        text += f"; leave it off at {loads_words(off)}, where everything measured is slower"
     if still:
-        text += f"; at {_loads(still)} no gain is shown"
+        text += f"; at {loads_words(still)} no gain is shown"
     return Decision("on", text + ".", choices)
 
 
@@ -147,17 +145,27 @@ def _choice_words(choice: Choice, winners: dict[int, LoadWinner], throughput: in
     words = f"`{choice.config}`, {_gain_words(gain, told)}"
     if choice.loads == (1,):
         return f"for single users {words}"
-    return words if alone else f"at {_loads(choice.loads)} {words}"
+    return words if alone else f"at {loads_words(choice.loads)} {words}"
 
 
 def _gain_words(gain: Gain, load: int) -> str:
-    much = f"{gain.value:.1f} times" if gain.value >= _TWICE else gain_percent(gain.value).lstrip("+")
+    much = f"{gain.value:.1f} times" if gain.value >= _TWICE else _percent(gain)
     if load == 1:
         text = f"{much} as fast" if gain.value >= _TWICE else f"{much} faster"
     else:
         what = "the tokens per second" if gain.value >= _TWICE else "more tokens per second"
         text = f"{much} {what} at {load}"
-    return text + gain_bounds(gain)
+    return text
+
+
+def _percent(gain: Gain) -> str:
+    """Whole percents, as a sentence can bear; the interval stands below it."""
+    share = 100 * (gain.value - 1)
+    return f"{share:.0f}%" if share >= 2 else f"{share:.1f}%"
+
+
+def _at(load: int) -> str:
+    return "for single users" if load == 1 else f"at {load} concurrent requests"
 
 
 def _where(loads: Sequence[int], of: Sequence[int]) -> str:
@@ -171,10 +179,10 @@ def _where(loads: Sequence[int], of: Sequence[int]) -> str:
         return " for single users"
     if list(loads) == list(of[: len(loads)]):
         return f" up to {loads[-1]} concurrent requests"
-    return f" at {_loads(loads)} concurrent requests"
+    return f" at {loads_words(loads)} concurrent requests"
 
 
-def _loads(loads: Sequence[int]) -> str:
+def loads_words(loads: Sequence[int]) -> str:
     """`1, 30 and 100`."""
     words = [str(load) for load in loads]
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
@@ -183,12 +191,13 @@ def _loads(loads: Sequence[int]) -> str:
 def _open_words(compared: Sequence[LoadWinner]) -> str:
     """Where it is slower for certain, and what is ahead as far as measured."""
     slower = [winner.concurrency for winner in compared if winner.slower]
-    text = f", and at {_loads(slower)} everything measured is slower" if slower else ""
+    where = "for single users" if slower == [1] else f"at {loads_words(slower)}" if slower else ""
+    text = f", and {where} everything measured is slower" if slower else ""
     best = _best_ahead(compared)
     if best is None:
         return text
     load, ahead = best
-    return f"{text}; ahead so far is `{ahead.config}` at {load}, by {gain_percent(ahead.gain.value)}{gain_bounds(ahead.gain)}"
+    return f"{text}; ahead so far is `{ahead.config}`, by {_percent(ahead.gain)} {_at(load)}"
 
 
 def _best_ahead(compared: Sequence[LoadWinner]) -> tuple[int, Ahead] | None:
@@ -212,7 +221,9 @@ def _how_it_ended(content: ReportContent) -> str:
     if not ended:
         return f"{counted(len(content.launches), 'launch')} {_was(len(content.launches))} begun, and none has ended."
     reasons = Counter(str(launch.reason or launch.outcome) for launch in ended)
-    listed = ", ".join(f"{reason} {count} times" if count > 1 else str(reason) for reason, count in reasons.most_common())
+    listed = ", ".join(
+        f"{reason} {count} times" if count > 1 else str(reason) for reason, count in reasons.most_common()
+    )
     measured = sum(launch.outcome is Outcome.MEASURED for launch in ended)
     none = "" if measured else "nothing was measured. "
     text = f"{none}{counted(len(ended), 'launch')} ended: {listed}."
@@ -240,17 +251,35 @@ def _basis(content: ReportContent, choices: Sequence[Choice]) -> Iterator[str]:
     by_config = {result.config: result for result in content.judgement.results}
     for choice in choices:
         if (result := by_config.get(choice.config)) is not None:
-            yield f"`{choice.config}`: {_starts(result)}."
+            yield f"`{choice.config}`: {_gains(result, choice)}{_starts(result)}."
+    for winner in content.judgement.objective_winners:
+        metric = winner.objective.metric
+        gain = (
+            ""
+            if winner.gain is None
+            else f", {gain_percent(winner.gain.value)}{gain_bounds(winner.gain)} better than `{winner.baseline}`"
+        )
+        yield f"{winner.objective.title[:1].upper()}{winner.objective.title[1:]}: `{winner.config}`, {metric.words(winner.value.value)}{gain}."
     if choices:
         yield "Intervals are for what the next start would measure, after all the comparisons that were made."
-    if content.study.kind != "measured":
-        yield KIND_SENTENCES[content.study.kind]
+
+
+def _gains(result: ConfigResult, choice: Choice) -> str:
+    """Each gain it was chosen for, with its interval."""
+    if not result.config.speculates:
+        return ""
+    told = [
+        f"{gain_percent(gain.value)}{gain_bounds(gain)} at {load}"
+        for load in choice.loads
+        if (gain := result.gains.get(load)) is not None
+    ]
+    return f"{', '.join(told)}; " if told else ""
 
 
 def _starts(result: ConfigResult) -> str:
     text = counted(len(result.launches), "start")
     if result.confirmed:
-        loads = _loads(sorted(result.confirmed_loads)) if result.confirmed_loads else ""
+        loads = loads_words(sorted(result.confirmed_loads)) if result.confirmed_loads else ""
         return f"{text}, confirmed on prompts kept back for it{f' at {loads}' if loads else ''}"
     return f"{text}, not confirmed by starts made after the choice" if result.config.speculates else text
 
@@ -269,10 +298,10 @@ def _warnings(content: ReportContent, made: Decision) -> Iterator[str]:
         lossless = lossless_words(result.lossless)
         if lossless and lossless != "lossless":
             yield f"`{choice.config}` is {lossless}: its answers are not shown to be the baseline's."
-        if result.extrapolated:
-            yield f"`{choice.config}` is partly extrapolated: the cost model was not fitted to it."
+        if far := [load for load in choice.loads if load in result.loads and result.loads[load].extrapolated]:
+            yield f"`{choice.config}` at {loads_words(far)} is extrapolated: the cost model was not fitted to it."
         if notes := [note.value for note in result.notes if note in _WARN]:
-            yield f"`{choice.config}` carries {', '.join(notes)}: see the table of configs."
+            yield f"`{choice.config}` carries {', '.join(notes)}: see the table of all configs."
     if judgement.barred:
         listed = ", ".join(f"`{config}`" for config in judgement.barred)
         yield f"Garbage in the answers bars {listed}, however fast."

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
+from search.analysis.findings import ConfigResult
 from search.config import SpecConfig
 from search.report.content import ReportContent
 from search.stats.estimates import Estimate
+
+Standing: TypeAlias = Literal["pays", "slower", "open", "expected", ""]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +24,8 @@ class Drafting:
         cycle_ms: From one verify pass to the next, of one request; None where its time per token is not known.
         break_even: Accept length at which its rate would equal the best baseline's, its cycle taking as long as it
             did; with the interval of the gain it comes from.
+        standing: Whether it pays, by the same contest as the winner of its load: `pays` only where a gain is claimed
+            there and this config's own interval shows one.
     """
 
     config: SpecConfig
@@ -28,11 +34,25 @@ class Drafting:
     most: int
     cycle_ms: float | None
     break_even: Estimate | None
+    standing: Standing = ""
 
     @property
     def out_of_reach(self) -> bool:
         """Whether even a draft that is always right would not pay at this shape and load."""
         return self.break_even is not None and self.break_even.value > self.most
+
+
+def _standing(content: ReportContent, result: ConfigResult, load: int) -> Standing:
+    gain, winner = result.gains.get(load), content.winner(load)
+    if gain is None or winner is None:
+        return ""
+    if gain.band:
+        return "expected"
+    if gain.separable is not True:
+        return "open"
+    if gain.value < 1:
+        return "slower"
+    return "pays" if winner.claimed else "open"
 
 
 def drafting(content: ReportContent) -> Iterator[Drafting]:
@@ -62,4 +82,5 @@ def drafting(content: ReportContent) -> Iterator[Drafting]:
                     None if gain.hi is None else at.accept_length / gain.hi,
                     None if gain.lo is None else at.accept_length / gain.lo,
                 ),
+                standing=_standing(content, result, load),
             )

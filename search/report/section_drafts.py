@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from search.analysis.findings import PredictedValue
-from search.metrics import number
+from search.metrics import gain_percent
 from search.report.blocks import (
     Block,
     Cell,
@@ -25,11 +25,7 @@ from search.report.calibration import predictions_figure
 from search.report.content import ReportContent
 from search.report.drafting import Drafting, drafting
 from search.report.text import counted, metric_bounds
-from search.metrics import gain_percent
 from search.stats.estimates import Estimate
-
-_SHOWN = 12
-"""Rows before the click; the best configs stand first."""
 
 
 def drafts(content: ReportContent) -> Iterator[Block]:
@@ -57,13 +53,8 @@ def drafts(content: ReportContent) -> Iterator[Block]:
 
 def _draft_row(one: Drafting) -> Row:
     even = one.break_even
-    word, tag = "", ()
-    if even is not None:
-        word = "yes" if even.value < one.accept.value else "no"
-        if even.lo is not None and even.hi is not None and even.lo <= one.accept.value <= even.hi:
-            word = "not shown"
-        if one.out_of_reach:
-            tag = (Tag("out of any draft's reach", warns=True),)
+    tag = (Tag("out of any draft's reach", warns=True),) if one.out_of_reach else ()
+    word = {"pays": "yes", "slower": "no", "expected": "expected", "open": "not shown", "": ""}[one.standing]
     return Row(
         (
             config_cell(one.config),
@@ -169,8 +160,3 @@ def times(content: ReportContent) -> Iterator[Block]:
         if at.tails
     ]
     yield Fold("Time to first token, between tokens, end to end", (table(columns, rows, name="times", sorts=True),))
-
-
-def rate_words(value: float) -> str:
-    """A rate with its unit."""
-    return f"{number(value)} tok/s"

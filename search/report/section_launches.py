@@ -6,7 +6,21 @@ from collections.abc import Iterator
 from statistics import fmean
 
 from search.metrics import mean_rate
-from search.report.blocks import Block, Cell, Column, Facts, Fold, Heading, Lines, Row, Tag, Text, config_cell, number_cell, table
+from search.report.blocks import (
+    Block,
+    Cell,
+    Column,
+    Facts,
+    Fold,
+    Heading,
+    Lines,
+    Row,
+    Tag,
+    Text,
+    config_cell,
+    number_cell,
+    table,
+)
 from search.report.content import ReportContent
 from search.report.text import counted, duration, one_line
 from search.storage.records import LaunchRecord
@@ -68,7 +82,7 @@ def _launch_row(launch: LaunchRecord, loads: tuple[int, ...]) -> Row:
             Cell(launch.stage),
             config_cell(launch.config),
             Cell(outcome, tags=(Tag("failed", warns=True),) if launch.reason else ()),
-            *(number_cell(mean_rate(launch.repeats(load))) for load in loads),
+            *(number_cell(mean_rate(of) if (of := launch.repeats(load)) else None) for load in loads),
             number_cell(fmean(lengths) if lengths else None, text=f"{fmean(lengths):.2f}" if lengths else ""),
             _time(launch.boot_s),
             _time(launch.duration_s),

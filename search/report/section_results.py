@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from search.analysis.findings import ConfigResult, Gain, LoadWinner
 from search.config import SpecConfig
-from search.metrics import Direction, Objective, gain_percent, number, own_axes
+from search.metrics import Direction, Objective, own_axes
 from search.outcomes import Note
 from search.report import figures
 from search.report.blocks import (
@@ -35,7 +35,6 @@ from search.report.text import (
     GAIN_KEY,
     axis_words,
     counted,
-    gain_bounds,
     lossless_words,
     metric_bounds,
     metric_number,
@@ -60,7 +59,7 @@ def picks(content: ReportContent) -> Iterator[Block]:
             config_cell(pick.result.config, *_tags(pick.result), strong=True),
             Cell(", ".join(map(role_words, pick.roles))),
             *(_rate_cell(content, pick.result, load) for load in loads),
-            number_cell(len(pick.result.launches)),
+            number_cell(len(pick.result.launches), text=str(len(pick.result.launches))),
             Cell("yes" if pick.result.confirmed else "no"),
         )
         for pick in judgement.picks
@@ -77,7 +76,11 @@ def picks(content: ReportContent) -> Iterator[Block]:
         config_id = pick.result.config.config_id
         if config_id not in scripts:
             continue
-        forms = [Command(content.serving[config_id].text, scripts[config_id].serving)] if config_id in content.serving else []
+        forms = (
+            [Command(content.serving[config_id].text, scripts[config_id].serving)]
+            if config_id in content.serving
+            else []
+        )
         yield Fold(
             f"Commands of {config_id}",
             (*forms, Command(content.commands[config_id], f"{scripts[config_id].measuring} (as it was measured)")),
@@ -188,34 +191,40 @@ def _config_table(
     columns = [Column("config")]
     columns += [Column(axis_words(axis), numeric=True, low_is_good=_low(axis)) for axis in axes]
     columns += [Column(f"C={load} tok/s", numeric=True) for load in content.columns]
-    columns += [Column(f"accept C={load}", numeric=True) for load in content.objective_loads]
-    columns += [Column("score", numeric=True), Column("starts", numeric=True), Column("standing", wide=True)]
+    if not brief:
+        columns += [Column(f"accept C={load}", numeric=True) for load in content.objective_loads]
+    columns += [Column("score", numeric=True)]
+    columns += [] if brief else [Column("starts", numeric=True)]
+    columns.append(Column("standing", wide=True))
     on_front = {result.config for result in content.judgement.front}
     rows = []
     for result in results:
         cells = [config_cell(result.config)]
         for axis in axes:
-            value, at = result.values[content.axes.index(axis)], result.loads[axis.concurrency]
+            value, here = result.values[content.axes.index(axis)], result.loads[axis.concurrency]
             cells.append(
                 number_cell(
                     value.value,
                     text=metric_number(axis.metric, value.value),
-                    ci=metric_bounds(axis.metric, value, band=at.band),
+                    ci=metric_bounds(axis.metric, value, band=here.band),
                 )
             )
         cells += [_rate_cell(content, result, load) for load in content.columns]
-        for load in content.objective_loads:
+        for load in () if brief else content.objective_loads:
             at = result.loads.get(load)
-            cells.append(estimate_cell(at.accept) if at and at.accept else number_cell(at.accept_length if at else None))
-        cells += [
+            cells.append(
+                estimate_cell(at.accept) if at and at.accept else number_cell(at.accept_length if at else None)
+            )
+        cells.append(
             number_cell(
                 None if math.isnan(result.score) else result.score,
                 text=score_words(result.score),
                 ci=score_bounds(result.score_ci, band=content.is_band(result)),
-            ),
-            number_cell(len(result.launches), text=str(len(result.launches))),
-            Cell("; ".join(_standing(content, result)), tags=_tags(result)),
-        ]
+            )
+        )
+        if not brief:
+            cells.append(number_cell(len(result.launches), text=str(len(result.launches))))
+        cells.append(Cell("; ".join(_standing(content, result)), tags=_tags(result)))
         rows.append(Row(tuple(cells), marked=not brief and result.config in on_front))
     return columns, rows
 
@@ -327,18 +336,22 @@ def questions(content: ReportContent) -> Iterator[Block]:
     for answer in content.judgement.verdicts:
         yield Heading(answer.name, (Tag(answer.verdict, warns=answer.verdict in ("not measured", "assumed scatter")),))
         # Sentences of a long answer each on a line of its own: a wall of brackets is read by nobody.
-        parts = [part.strip() for part in answer.text.split("; ") if part.strip()]
+        parts = _sentences(answer.text)
         yield Lines(tuple(parts)) if len(parts) > 1 else Text(answer.text)
+
+
+def _sentences(text: str) -> list[str]:
+    """Its parts between semicolons; a command stays with what it is for."""
+    parts: list[str] = []
+    for part in text.split("; "):
+        if parts and part.startswith("`"):
+            parts[-1] += f"; {part}"
+        elif part not in parts:
+            parts.append(part)
+    return parts
 
 
 def remarks(content: ReportContent) -> Iterator[Block]:
     """What to know of single configs: outputs, accept lengths, repeats that stand apart, host drift."""
     if content.judgement.remarks:
         yield Lines(content.judgement.remarks)
-
-
-def gain_line(result: ConfigResult, load: int) -> str:
-    """A config's rate and gain at a load in one line."""
-    gain = result.gains.get(load)
-    told = f" ({gain_percent(gain.value)}{gain_bounds(gain)})" if gain else ""
-    return f"{number(result.loads[load].rate.value)} tok/s{told}"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 from search.analysis.findings import ConfigResult, Judgement
-from search.analysis.winners import all_synthetic, recommendable
+from search.analysis.winners import all_synthetic, leader, recommendable
 from search.config import SpecConfig
 from search.outcomes import Outcome
 from search.storage.records import LaunchRecord
@@ -95,6 +95,8 @@ def _wanted(judgement: Judgement) -> Iterator[Choice]:
     """What should be confirmed, the most important first; a config that is named twice keeps its first place."""
     for pick in judgement.picks:
         yield pick.result.config, f"confirms: {', '.join(pick.roles)}"
+    if (best := leader(judgement.results)) is not None:
+        yield best, "confirms: the best score so far"
     for winner in judgement.winners:
         for config in winner.tied[:_RIVALS]:
             yield config, f"confirms: cannot be told from {winner.config} at C={winner.concurrency}"

@@ -49,8 +49,10 @@ def test_simulated_run_ends_with_the_front_and_the_paths():
     assert lines[0] == "search: study kimi-k25"
     assert lines[1].startswith("study kimi-k25.simulated [SIMULATED]: ")
     assert sum(line.startswith("[") for line in lines) == 4
-    assert "front:" in lines
-    assert f"report  {FOLDER}/index.html" in lines
+    assert any(line.startswith("front ") and "C=100 tok/s" in line for line in lines)
+    files = next(line for line in lines if line.startswith("report "))
+    assert files.startswith(f"report {FOLDER}/index.html, beside it front.csv")
+    assert lines.index(files) < next(at for at, line in enumerate(lines) if line.startswith("Leave speculation off"))
     assert all((FOLDER / name).is_file() for name in ("index.html", "front.csv", "front.json", "summary.md", "run.log"))
     assert done.stderr == ""
 
@@ -85,15 +87,32 @@ def test_json_is_the_only_thing_on_stdout():
 def test_quiet_prints_only_the_end():
     done = run(*SIMULATED, "--launches", 2, "-q")
     assert "[1/2]" not in done.stdout
-    assert done.stdout.lstrip().startswith("SIMULATED: ")
+    assert "SIMULATED: " in done.stdout and done.stdout.rstrip().endswith("on the GPUs measures it.")
     assert done.stderr == ""
 
 
 def test_model_of_the_command_line_reaches_report_and_script():
-    run(*SIMULATED, "--launches", 2, "--model", "/models/<i>kimi</i>")
-    assert "&lt;i&gt;kimi&lt;/i&gt;" in (FOLDER / "index.html").read_text()
-    assert "<i>kimi" not in (FOLDER / "index.html").read_text()
-    assert "'/models/<i>kimi</i>'" in (FOLDER / "launch/off.sh").read_text()
+    run(*SIMULATED, "--launches", 2, "--model", "/models/<i>me</i>/Kimi-K2.5")
+    assert "&lt;i&gt;me&lt;/i&gt;" in (FOLDER / "index.html").read_text()
+    assert "<i>me" not in (FOLDER / "index.html").read_text()
+    assert "'/models/<i>me</i>/Kimi-K2.5'" in (FOLDER / "launch/off.sh").read_text()
+    assert "'/models/<i>me</i>/Kimi-K2.5'" in (FOLDER / "launch/off.measuring.sh").read_text()
+
+
+def test_simulation_of_a_model_that_nothing_was_fitted_to_is_a_rehearsal_without_a_verdict():
+    """Else a Qwen3 and a DeepSeek would have equal numbers and equal advice."""
+    done = run(*SIMULATED, "--launches", 8, "--model", "Qwen/Qwen3-8B")
+    assert done.exit_code == 0, done.output
+    assert "REHEARSAL: Invented numbers" in done.stdout and "calibrated" not in done.stdout
+    assert done.stdout.splitlines()[-2:] == [
+        "No verdict: this was a rehearsal with invented numbers, which are the same for every model and GPU.",
+        "python -m search.run --study kimi-k25 on the GPUs measures it.",
+    ]
+    told = json.loads((FOLDER / "front.json").read_text())
+    assert told["label"] == "REHEARSAL" and told["decision"]["verdict"] == "rehearsal"
+    assert not any(told[name] for name in ("headlines", "winners", "picks", "questions", "knobs"))
+    assert not list((FOLDER / "launch").glob("*.sh"))
+    assert "No verdict" in (FOLDER / "run.log").read_text().splitlines()[-2]
 
 
 def test_without_the_gpus_says_what_is_missing_and_makes_nothing(here):
@@ -273,7 +292,8 @@ def test_live_display_keeps_every_result_line_and_shows_what_runs():
     assert "[1/2] off  c1 " in text
     assert "[2/2] off+arf=auto  c1 " in text
     assert "baseline: off+arf=auto starts" in text
-    assert text.rstrip().endswith(".sh")
+    assert "report reports/kimi-k25.simulated/index.html" in text.replace("\x1b[1m", "").replace("\x1b[0m", "")
+    assert text.rstrip().endswith("on the GPUs measures it.")
 
 
 def _read(terminal):
