@@ -122,7 +122,8 @@ def picks(
     wanted.append(("best-score", next((config_id for config_id in by_score if config_id in won), None)))
     named = {axis.concurrency for axis in spec.axes if is_rate(axis)}
     claimed = {winner.concurrency for winner in winners if winner.claimed}
-    wanted += [(f"best-at-c{load}", at.get(load)) for load in sorted((set(spec.watch) | claimed) - named)]
+    measured = {winner.concurrency for winner in winners if not winner.only_expected}
+    wanted += [(f"best-at-c{load}", at[load]) for load in sorted(((set(spec.watch) & measured) | claimed) - named)]
     for role, config_id in wanted:
         if config_id is not None:
             roles.setdefault(config_id, []).append(role)

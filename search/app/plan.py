@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -161,6 +161,35 @@ def expected_launch_s(spec: StudySpec, model: CostModel, config: SpecConfig) -> 
         )
         total += spec.tokens_at(load) / expected.output_tps
     return total
+
+
+@dataclass(frozen=True, slots=True)
+class Estimates:
+    """What a study may take before it tells by itself, by its cost model.
+
+    Attributes:
+        launch_s: Of a config: its start, all of its phases, and its stop.
+        rate: Of a config and a concurrency: output tokens per second.
+        hours: Of the budget.
+    """
+
+    launch_s: Callable[[SpecConfig], float]
+    rate: Callable[[SpecConfig, int], float]
+    hours: float
+
+
+def estimates_of(spec: StudySpec, *, hours: float | None = None) -> Estimates:
+    """Estimates by the study's cost model; `hours` in place of the study file's.
+
+    Raises:
+        UsageError: The cost model is not known.
+    """
+    model, limit = load_physics(spec.simulation.physics).model, spec.engine.max_running_requests
+    return Estimates(
+        launch_s=lambda config: expected_launch_s(spec, model, config),
+        rate=lambda config, load: predict(model, config, load, running_limit=limit).output_tps,
+        hours=spec.budget.hours if hours is None else hours,
+    )
 
 
 def _known(spec: StudySpec, space: Space) -> tuple[list[SpecConfig], tuple[str, ...]]:

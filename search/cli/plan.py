@@ -10,8 +10,8 @@ import typer
 
 from search.app.options import RunOptions
 from search.cli.guard import command, say
+from search.cli.missing import study_missing
 from search.cli.options import DebugOption, DraftOption, JsonOption, LaunchesOption, ModelOption, StudyOption
-from search.errors import UsageError
 
 
 @command
@@ -26,7 +26,7 @@ def plan(
 ) -> None:
     """Show what a study would launch, what its rules drop or lock and why, and how long it may take."""
     if study is None:
-        raise UsageError("`--study` names the study to plan, but it is missing. Give it, such as `--study kimi-k25`.")
+        raise study_missing("plan")
     import json
 
     from search.app.assembly import read_spec

@@ -6,8 +6,8 @@ import sys
 
 from search.app.options import DEFAULT_REPORTS, DEFAULT_STORAGE
 from search.cli.guard import command, say
+from search.cli.missing import stored_study_missing
 from search.cli.options import DebugOption, JsonOption, ReportsOption, StorageOption, StudyOption
-from search.errors import UsageError
 
 
 @command
@@ -20,7 +20,7 @@ def report(
 ) -> None:
     """Rebuild a study's report from the database alone."""
     if study is None:
-        raise UsageError("`--study` names the study to report, but it is missing. Give it, such as `--study kimi-k25`.")
+        raise stored_study_missing("report", storage)
     from search.analysis.analyse import judge
     from search.app.report_content import ContentBuilder
     from search.app.stored import require_database, spec_of, stored_study

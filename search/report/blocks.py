@@ -34,7 +34,7 @@ class Cell:
         gain: A percentage with its interval, coloured by `tone`, on a line of its own.
         gain_ci: Its interval.
         tone: `up`, `down` or empty.
-        sort: What the column sorts by; the text where it is empty.
+        sort: What the column sorts by; the number in its text, or the text, where it is empty.
         code: Whether the text is an id.
         strong: Whether it stands out.
         tags: After the text.
@@ -196,7 +196,17 @@ def number_cell(value: float | None, *, text: str = "", ci: str = "", gain: Gain
     if value is None:
         return Cell()
     percent, percent_ci, tone = gain_parts(gain)
-    return Cell(text or number(value), ci.strip(), percent, percent_ci, tone, sort=f"{value:.6g}")
+    words = text or number(value)
+    return Cell(words, ci.strip(), percent, percent_ci, tone, sort="" if _reads(words) else f"{value:.6g}")
+
+
+def _reads(words: str) -> bool:
+    """Whether a number sorts by its text, so that the page need not carry it twice."""
+    try:
+        float(words.replace(",", ""))
+    except ValueError:
+        return False
+    return True
 
 
 def estimate_cell(estimate: Estimate | None, *, band: bool = False, gain: Gain | None = None) -> Cell:
@@ -209,7 +219,7 @@ def gain_cell(gain: Gain | None) -> Cell:
     if gain is None:
         return Cell()
     percent, percent_ci, tone = gain_parts(gain)
-    return Cell("", "", percent, percent_ci, tone, sort=f"{gain.value:.6g}")
+    return Cell("", "", percent, percent_ci, tone)
 
 
 def gain_parts(gain: Gain | None) -> tuple[str, str, str]:

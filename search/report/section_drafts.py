@@ -53,12 +53,12 @@ def drafts(content: ReportContent) -> Iterator[Block]:
 
 def _draft_row(one: Drafting) -> Row:
     even = one.break_even
-    tag = (Tag("out of any draft's reach", warns=True),) if one.out_of_reach else ()
+    tag = (Tag("beyond any draft", warns=True),) if one.out_of_reach else ()
     word = {"pays": "yes", "slower": "no", "expected": "expected", "open": "not shown", "": ""}[one.standing]
     return Row(
         (
             config_cell(one.config),
-            Cell(f"C={one.concurrency}", sort=str(one.concurrency)),
+            Cell(f"C={one.concurrency}"),
             _length(one.accept),
             _length(even),
             number_cell(one.most, text=str(one.most)),
@@ -73,7 +73,7 @@ def _length(told: Estimate | None) -> Cell:
     if told is None:
         return Cell()
     ci = "" if told.lo is None or told.hi is None else f"[{told.lo:.2f}, {told.hi:.2f}]"
-    return Cell(f"{told.value:.2f}", ci, sort=f"{told.value:.6g}")
+    return Cell(f"{told.value:.2f}", ci)
 
 
 def predicted(content: ReportContent) -> Iterator[Block]:
@@ -110,14 +110,14 @@ def _predicted_row(told: PredictedValue) -> Row:
         (
             number_cell(told.launch, text=str(told.launch)),
             config_cell(told.config),
-            Cell(f"C={told.concurrency}", sort=str(told.concurrency)),
+            Cell(f"C={told.concurrency}"),
             number_cell(
                 middle, text=metric.words(middle), ci=metric_bounds(metric, Estimate(middle, low, high), band=True)
             ),
             number_cell(
                 told.measured.value, text=metric.words(told.measured.value), ci=metric_bounds(metric, told.measured)
             ),
-            Cell("", "", off, "", "up" if told.ratio > 1 else "down", f"{told.ratio:.6g}"),
+            Cell("", "", off, "", "up" if told.ratio > 1 else "down"),
             Cell() if told.held else Cell(tags=(Tag("the model was wrong here", warns=True),)),
         )
     )
@@ -139,11 +139,21 @@ TIMES = {
 
 def times(content: ReportContent) -> Iterator[Block]:
     """Times that requests waited, with their range over repeats."""
-    results = content.judgement.results
+    # Of what may be chosen: the others' are in the database, and a page of them is read by nobody.
+    chosen = {
+        *(result.config for result in content.judgement.front),
+        *(result.config for result in content.judgement.baselines),
+        *(pick.result.config for pick in content.judgement.picks),
+    }
+    results = [result for result in content.judgement.results if result.config in chosen]
     names = [name for name in TIMES if any(name in at.tails for result in results for at in result.loads.values())]
     if not names:
         return
-    yield Text("Means over repeats; in brackets the lowest and the highest repeat. One repeat has none.", aside=True)
+    yield Text(
+        "Of the front, picks and baselines: means over repeats; in brackets the lowest and the highest repeat. One repeat "
+        "has none.",
+        aside=True,
+    )
     columns = (
         Column("config"),
         Column("load", numeric=True, low_is_good=True),
@@ -152,7 +162,7 @@ def times(content: ReportContent) -> Iterator[Block]:
     rows = [
         (
             config_cell(result.config),
-            Cell(f"C={load}", sort=str(load)),
+            Cell(f"C={load}"),
             *(estimate_cell(at.tails.get(name)) for name in names),
         )
         for result in results

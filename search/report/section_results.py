@@ -125,7 +125,7 @@ def _winner_cells(winner: LoadWinner) -> tuple[Cell, ...]:
     more = f" and {len(ties) - _TIES_SHOWN} more" if len(ties) > _TIES_SHOWN else ""
     band = winner.gain.band or winner.only_expected
     return (
-        Cell(f"C={winner.concurrency}", sort=str(winner.concurrency)),
+        Cell(f"C={winner.concurrency}"),
         config_cell(winner.config, *((_EXTRAPOLATED,) if winner.extrapolated else ()), strong=True),
         estimate_cell(winner.rate, band=band),
         Cell() if is_baseline else gain_cell(winner.gain),
@@ -245,6 +245,7 @@ def _standing(content: ReportContent, result: ConfigResult) -> Iterator[str]:
             continue
         if winner.config == result.config:
             word = "best baseline" if winner.config == winner.baseline else "wins"
+            word = "expected best" if winner.only_expected else word
         elif winner.baseline == result.config:
             word = "best baseline"
         elif any(one.config == result.config for one in winner.ahead):
@@ -306,7 +307,7 @@ def knobs(content: ReportContent) -> Iterator[Block]:
     rows = [
         (
             Cell(worth.knob, code=True),
-            Cell(f"C={worth.concurrency}", sort=str(worth.concurrency)),
+            Cell(f"C={worth.concurrency}"),
             Cell(str(worth.value)),
             Cell(str(worth.other)),
             gain_cell(worth.gain),

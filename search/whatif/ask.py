@@ -68,6 +68,7 @@ def what_if(
             measuring_doubt=outlook.measuring_doubt,
             modelled=basis.kind == "prior",
         ),
+        calibrated=physics.is_calibrated_for(target=spec.model.target, kind=spec.hardware.kind),
     )
 
 

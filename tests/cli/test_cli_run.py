@@ -81,7 +81,11 @@ def test_json_is_the_only_thing_on_stdout():
     assert result["ending"] == "the launch budget is spent"
     assert result["kind"] == "simulated"
     assert result["front"][0]["config_id"] in {"off", "off+arf=auto", "v2-k1-s2-d3"}
-    assert "[3/3]" in done.stderr
+    events = [json.loads(line) for line in done.stderr.splitlines()]
+    kinds = [event["event"] for event in events]
+    assert kinds[:2] == ["asked", "started"] and kinds[-1] == "ended"
+    assert kinds.count("launching") == kinds.count("launched") == kinds.count("ready") == 3
+    assert any(event["event"] == "phase ends" and event["output_tps"] > 0 for event in events)
 
 
 def test_quiet_prints_only_the_end():
@@ -250,6 +254,32 @@ def test_nothing_heavy_is_imported_before_the_first_line():
     assert not heavy & set(done.stdout.split())
 
 
+@pytest.mark.parametrize("program", ["search", "search.run"])
+def test_version_is_said_without_a_study(program):
+    done = (search if program == "search" else run)("--version")
+    assert (done.exit_code, done.stdout) == (0, f"search {search_package.__version__}\n")
+
+
+def test_no_study_named_lists_those_there_are(here):
+    (here / "spaces").mkdir()
+    (here / "spaces" / "mine.yaml").write_text("study: mine\ntitle: My own model\n")
+    told = run().stderr
+    assert "  kimi-k25  Kimi-K2.5 with EAGLE-3 on 8x RTX PRO 6000 Blackwell (packaged)" in told
+    assert "  mine      My own model (in ./spaces)" in told
+    assert "python -m search init" in told
+    run(*SIMULATED, "--launches", "1", "-q")
+    for command in ("report", "record"):
+        done = search(command, *(("--to", "x") if command == "record" else ()))
+        assert done.exit_code == 2 and "  kimi-k25.simulated  1 launch" in done.stderr
+
+
+def test_lines_of_a_run_fit_100_columns_and_are_wrapped_at_words():
+    done = run(*SIMULATED, "--launches", 6)
+    assert all(len(line) <= 100 for line in done.stdout.splitlines()), done.stdout
+    results = [line for line in done.stdout.splitlines() if line.startswith("[")]
+    assert len(results) == 6 and all("  c1 " in line for line in results)
+
+
 class Terminal:
     """A stream that claims to be a terminal."""
 
@@ -264,7 +294,7 @@ class Terminal:
     ("tty", "quiet", "environ", "display"),
     [
         (True, False, {}, LiveDisplay),
-        (True, False, {"NO_COLOR": ""}, PlainDisplay),
+        (True, False, {"NO_COLOR": "1"}, LiveDisplay),
         (True, False, {"TERM": "dumb"}, PlainDisplay),
         (False, False, {}, PlainDisplay),
         (True, True, {}, QuietDisplay),
@@ -291,7 +321,7 @@ def test_live_display_keeps_every_result_line_and_shows_what_runs():
     text = shown.decode()
     assert "[1/2] off  c1 " in text
     assert "[2/2] off+arf=auto  c1 " in text
-    assert "baseline: off+arf=auto starts" in text
+    assert "/2 launches" in text
     assert "report reports/kimi-k25.simulated/index.html" in text.replace("\x1b[1m", "").replace("\x1b[0m", "")
     assert text.rstrip().endswith("on the GPUs measures it.")
 

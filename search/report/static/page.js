@@ -43,7 +43,12 @@
   start();
 
   // Tables: a click sorts by the cell's data-v, a second click turns the order. Empty cells stay last.
-  const value = (row, column) => row.cells[column].dataset.v ?? row.cells[column].textContent.trim();
+  const number = /[-+]?[\d,]*\.?\d+/;
+  const value = (row, column, numeric) => {
+    const cell = row.cells[column];
+    const text = cell.dataset.v ?? (cell.firstChild ? cell.firstChild.textContent.trim() || cell.textContent.trim() : "");
+    return numeric ? (text.match(number)?.[0].replaceAll(",", "") ?? "") : text;
+  };
   const sortBy = (header, wanted) => {
     const table = header.closest("table");
     const column = header.cellIndex;
@@ -53,16 +58,25 @@
     for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
     header.setAttribute("aria-sort", order);
     const sign = order === "ascending" ? 1 : -1;
+    const numeric = header.classList.contains("n");
     const compare = (one, two) => {
-      const a = value(one, column), b = value(two, column);
+      const a = value(one, column, numeric), b = value(two, column, numeric);
       if (a === "" || b === "") return (a === "") - (b === "");
-      return sign * (header.classList.contains("n") ? a - b : a.localeCompare(b, "en", { numeric: true }));
+      return sign * (numeric ? a - b : a.localeCompare(b, "en", { numeric: true }));
     };
     const body = table.tBodies[0];
     body.append(...[...body.rows].sort(compare));
   };
   for (const button of document.querySelectorAll("th button")) {
     button.addEventListener("click", () => sortBy(button.closest("th")));
+  }
+
+  // Where rows are cards, each cell says what its column is.
+  for (const table of document.querySelectorAll("table")) {
+    const labels = [...table.tHead.rows[0].cells].map((header) => header.textContent);
+    for (const row of table.tBodies[0].rows) {
+      for (const cell of row.cells) cell.dataset.label = labels[cell.cellIndex];
+    }
   }
 
   // A word above a table filters it; where its rows are cards, a list takes the place of the headings.
