@@ -11,13 +11,22 @@ import typer
 from search.app.options import RunOptions
 from search.cli.guard import command, say
 from search.cli.missing import study_missing
-from search.cli.options import DebugOption, DraftOption, JsonOption, LaunchesOption, ModelOption, StudyOption
+from search.cli.options import (
+    DebugOption,
+    DraftOption,
+    HoursOption,
+    JsonOption,
+    LaunchesOption,
+    ModelOption,
+    StudyOption,
+)
 
 
 @command
 def plan(
     study: StudyOption = None,
     launches: LaunchesOption = None,
+    hours: HoursOption = None,
     model: ModelOption = None,
     draft: DraftOption = None,
     listed: Annotated[bool, typer.Option("--list", help="Every config and every dropped point.")] = False,
@@ -34,7 +43,7 @@ def plan(
     from search.preflight.gather import draft_doubts
 
     spec = read_spec(RunOptions(here=Path.cwd(), study=study, model=model, draft=draft))
-    made = plan_of(spec, launches=launches or spec.budget.launches)
+    made = plan_of(spec, launches=launches or spec.budget.launches, hours=hours)
     doubts = draft_doubts(spec)
     if as_json:
         say(json.dumps(made.to_json() | {"draft": [asdict(doubt) for doubt in doubts]}, indent=1))

@@ -89,10 +89,13 @@ def _decide(content: ReportContent) -> Decision:
     if not judgement.results:
         return Decision("nothing", f"No verdict: {_how_it_ended(content)}", next=_resume(content))
     winners = [winner for winner in judgement.winners if not winner.only_expected]
-    if not winners:
+    if not winners and judgement.winners:
         return Decision(
-            "nothing", f"No verdict: no baseline is measured, so nothing can be compared. {_how_it_ended(content)}"
+            "nothing", "No verdict: all that was computed is extrapolated, beyond what the cost model was fitted to."
         )
+    if not winners:
+        failed = f" {_how_it_ended(content)}" if judgement.failures else ""
+        return Decision("nothing", f"No verdict: no baseline is measured, so nothing can be compared.{failed}")
     compared = [winner for winner in winners if winner.compared]
     if not compared:
         measured = ", ".join(f"C={winner.concurrency}" for winner in winners)

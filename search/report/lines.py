@@ -18,11 +18,10 @@ def start_lines(start: RunStart) -> list[str]:
     label = f" [{KIND_LABELS[start.kind]}]" if KIND_LABELS[start.kind] else ""
     left_out = f"{start.locked:,} locked and {start.dropped:,} dropped"
     lines = [f"study {start.study}{label}: {counted(start.valid, 'valid config')} ({left_out})"]
-    if start.already:
-        lines[0] += f", {counted(start.already, 'launch')} already made"
     left = max(start.budget_launches - start.already, 0)
     hours = "" if start.expected_hours is None else f", about {duration(start.expected_hours * 3600)}"
-    return [*lines, f"plan: {counted(left, 'launch')} at most{hours}"]
+    already = f"; {counted(start.already, 'launch')} already made" if start.already else ""
+    return [*lines, f"plan: {counted(left, 'launch')} at most{hours}{already}"]
 
 
 def launching_line(launch: Launching) -> str:
