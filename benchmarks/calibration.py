@@ -76,7 +76,7 @@ def held(table: Table, seed: int) -> Iterator[Held]:
             true = [math.log(_ms(load, table.truth[config][load == high], high)) for config in fresh]
             told = [_recorded(table, config, load) for config in fresh]
             ends = [belief.quantile(end, load)[at] for end in ENDS]
-            wide = [belief.quantile(end, load, told=True)[at] for end in ENDS]
+            wide = [belief.quantile(end, load, of_launch=True)[at] for end in ENDS]
             yield Held(
                 group=table.group,
                 table=table.name,

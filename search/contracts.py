@@ -284,7 +284,7 @@ class PhaseResult:
 
 
 NOT_VERIFIED = "not_verified"
-"""Detail of the effective settings that names what the server did not tell of its config."""
+"""Detail of the effective settings that names what the server did not report of its config."""
 
 
 @dataclass(frozen=True, slots=True)

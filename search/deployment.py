@@ -43,11 +43,11 @@ class CheckpointFacts:
 
     Attributes:
         architecture: `architectures[0]`; empty where the file names none.
-        mtp_layers: Layers of its own that draft (multi-token prediction); None where nothing tells.
+        mtp_layers: Layers of its own that draft (multi-token prediction); None where unknown.
         mla: Whether attention keeps latent vectors (MLA).
         sparse: Whether an indexer picks the tokens that are attended to (DSA).
         hybrid: Whether some layers keep a recurrent state (mamba, linear attention, convolutions).
-        hidden: Width; 0 where not told, like all sizes here.
+        hidden: Width; 0 where unknown, like all sizes here.
         heads: Attention heads.
         kv_heads: Key-value heads.
         vocabulary: Tokens.

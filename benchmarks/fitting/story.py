@@ -18,7 +18,7 @@ STORY: Final = Recipe(
         "The tree of the story has topk 4 and 16 draft tokens; its depth is not stated and taken as 3 steps.",
         "topk 1 was seen only on v2 and topk 4 only on v1: what is width and what is the worker version rests on "
         "priors. v1-k1-s2-d3 would tell.",
-        "The form of the model was chosen looking at the same twelve numbers, and the doubt of a fitted parameter takes "
+        "The form of the model was chosen looking at the same twelve numbers, and the uncertainty of a fitted parameter takes "
         "that form as given: a small miss there says little about other configs.",
         "No config with all-reduce fusion is among the numbers: its factor is a prior.",
         "Which passes are too large for the fast path, and what that costs, is read from gaps in the numbers "

@@ -34,7 +34,7 @@ class Stop:
         launch: After which the rule stopped it; None if it never did.
         share: Of the front's hypervolume by then, or at the end of the budget.
         gains: Expected growth by the best next launch, before each proposal.
-        doubts: What noise alone would show, at the same moments.
+        noise_gains: What noise alone would show, at the same moments.
         shares: Of the front's hypervolume, then.
     """
 
@@ -43,7 +43,7 @@ class Stop:
     launch: int | None
     share: float
     gains: tuple[float, ...]
-    doubts: tuple[float, ...]
+    noise_gains: tuple[float, ...]
     shares: tuple[float, ...]
 
 
@@ -79,7 +79,7 @@ def race(table: Table, *, seed: int, budget: int = 30) -> Stop:
         None if stop is None else first + stop,
         table.share(measured) if stop is None else shares[stop],
         tuple(told.gain for told in entrant.found),
-        tuple(told.doubt for told in entrant.found),
+        tuple(told.noise_gain for told in entrant.found),
         shares,
     )
 

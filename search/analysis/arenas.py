@@ -216,7 +216,15 @@ def arena_of(
     extrapolated: frozenset[SpecConfig],
     expects: Expectations | None,
 ) -> Arena:
-    """An arena before its contest; see `Arena`."""
+    """An arena before its contest; see `Arena`.
+
+    Args:
+        key: Metric and concurrency.
+        groups: Readings by config.
+        open_to: Configs that may win.
+        extrapolated: Configs whose numbers are a model's.
+        expects: What the model expects of configs without a reading; None without a model.
+    """
     scattered: Groups = {config.config_id: readings for config, readings in groups.items()}
     kept = {config: tuple(readings) for config, readings in groups.items()}
     return Arena(key, kept, open_to & kept.keys(), extrapolated & kept.keys(), expects, pooled_scatter(scattered))

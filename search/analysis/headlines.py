@@ -25,7 +25,14 @@ def headlines(
     beyond: Sequence[LoadWinner] = (),
     at_objectives: Sequence[ObjectiveWinner] = (),
 ) -> list[str]:
-    """One sentence each; none without a winner. What the study was told to search for stands first."""
+    """One sentence each; none without a winner. What the study was told to search for stands first.
+
+    Args:
+        results: Of all configs.
+        winners: By load, in the study's own loads.
+        beyond: By load, of ladder loads.
+        at_objectives: The winner of each objective.
+    """
     if not winners:
         return ["No load has a measured baseline yet, so nothing can be compared."] if results else []
     runs = _runs(winners)

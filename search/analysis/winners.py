@@ -112,6 +112,12 @@ def picks(
 
     All are winners of the same contests: `best-score` is the one of the objectives' winners whose score is best, not
     whatever scored best by luck. Loads that nobody asked for have a pick where a gain is claimed there.
+
+    Args:
+        spec: Names roles by its objectives.
+        results: Of all configs.
+        winners: By load.
+        at_objectives: The winner of each objective.
     """
     roles: dict[str, list[str]] = {}
     at = {winner.concurrency: winner.config.config_id for winner in winners}

@@ -170,14 +170,16 @@ def _version(said: LaunchCommand, dialect: Dialect, topk: int) -> SpecVersion:
 
 
 def _set_otherwise(said: LaunchCommand) -> tuple[str, ...]:
-    told = []
+    remarks = []
     if said.dropped:
-        told.append(f"left out, because a search sets them itself or they change no number: {', '.join(said.dropped)}")
+        remarks.append(
+            f"left out, because a search sets them itself or they change no number: {', '.join(said.dropped)}"
+        )
     if "disable-radix-cache" not in said.server_args:
-        told.append("the radix cache is off in a search, because hits would flatter repeats")
+        remarks.append("the radix cache is off in a search, because hits would flatter repeats")
     if said.max_running_requests is None and said.algorithm:
-        told.append("`max_running_requests` is unset: SGLang would admit only 48 requests once it speculates")
-    return tuple(told)
+        remarks.append("`max_running_requests` is unset: SGLang would admit only 48 requests once it speculates")
+    return tuple(remarks)
 
 
 def _text(

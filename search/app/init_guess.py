@@ -43,7 +43,7 @@ GPU_KINDS: Mapping[str, tuple[int, float, Links]] = {
     "L40S": (89, 44, "pcie"),
     "RTX 4090": (89, 23, "pcie"),
 }
-"""Kind to compute capability times ten, GiB as the driver tells them, and the links of the usual build."""
+"""Kind to compute capability times ten, GiB as the driver reports them, and the links of the usual build."""
 
 _KV_SHARE = 0.75
 """Share of GPU memory that weights may take: the rest is the KV pool, graphs and activations."""
@@ -107,6 +107,12 @@ def gpus_found(host: HostHardware) -> Gpus:
 
 def guess_algorithm(draft: str, found: Checkpoint | None, target: Checkpoint | None, release: str) -> Guess:
     """From the draft's configuration, else its name; without a draft from the target's own layers.
+
+    Args:
+        draft: Path or hub name; empty where the target drafts by itself.
+        found: The draft's checkpoint; None where it is not on this disk.
+        target: The target's checkpoint; likewise.
+        release: Of SGLang.
 
     Raises:
         UsageError: The draft belongs to an algorithm that is not driven, or no release has its class.
@@ -195,7 +201,14 @@ def guess_release(installed: str | None, algorithm: str, architecture: str) -> t
 
 
 def guess_backend(deployment: Deployment, dialect: Dialect, chain: SpecConfig, tree: SpecConfig) -> Guess:
-    """The release's own choice for a tree, which chains then share; empty where only the server can tell."""
+    """The release's own choice for a tree, which chains then share; empty where only the server knows.
+
+    Args:
+        deployment: As guessed so far.
+        dialect: Of the release.
+        chain: A chain that the study will ask for.
+        tree: A tree, likewise.
+    """
     own = dialect.on(deployment).resolve(tree).backends.attention
     for name, why in ((own, "the release's own choice for trees here"), *_FALLBACKS):
         if name is None:
@@ -240,7 +253,19 @@ def deployment_of(
     target_facts: CheckpointFacts | None = None,
     draft_facts: CheckpointFacts | None = None,
 ) -> Deployment:
-    """The guesses as what a dialect looks at."""
+    """The guesses as what a dialect looks at.
+
+    Args:
+        model: Path or hub name of the target.
+        draft: Of the draft; empty without one.
+        algorithm: That drafts.
+        architecture: Of the target, as its `config.json` names it.
+        tp: GPUs per server.
+        gpus: Their kind and count.
+        release: Of SGLang.
+        target_facts: Read from the target's checkpoint; None where it is not on this disk.
+        draft_facts: Of the draft's, likewise.
+    """
     return Deployment(
         model,
         draft,

@@ -36,6 +36,14 @@ from search.spec.file import parse_study
 def draft_study(*, name: str, asked_as: str, model: str, draft: str, gpus: str | None, python: str) -> Draft:
     """Everything the file will say.
 
+    Args:
+        name: Of the study.
+        asked_as: The command that asked for it, for the file's first comment.
+        model: Path or hub name of the target.
+        draft: Of the draft; empty without one.
+        gpus: As `8xH200`; None for those of this machine.
+        python: The interpreter that has SGLang.
+
     Raises:
         UsageError: GPUs or release are not known; a model's folder is not there or cannot be read; the target is
             a draft head, or the draft belongs to an algorithm that is not driven.

@@ -24,7 +24,7 @@ class Draft:
         fusion: Whether all-reduce fusion may have an effect here.
         topk: Widths to open.
         steps: Depths to open.
-        block: Tokens that a DFLASH draft was trained to propose at once, root included; 0 where not told.
+        block: Tokens that a DFLASH draft was trained to propose at once, root included; 0 where unknown.
         known: Configs to launch first, baseline not among them.
     """
 

@@ -153,9 +153,9 @@ def _whole_name(name: str, known: Mapping[str, bool]) -> str:
     longer = [flag for flag in known if flag.startswith(name)]
     if len(longer) == 1:
         return longer[0]
-    told = f"it could be {', '.join(f'--{flag}' for flag in longer)}" if longer else "the release has no such flag"
+    meant = f"it could be {', '.join(f'--{flag}' for flag in longer)}" if longer else "the release has no such flag"
     raise UsageError(
-        f"A flag is one of the release's own, but got `--{name}`: {told}. Correct it, or name another release."
+        f"A flag is one of the release's own, but got `--{name}`: {meant}. Correct it, or name another release."
     )
 
 

@@ -40,15 +40,15 @@ def plan(
 
     from search.app.assembly import read_spec
     from search.app.plan import plan_of
-    from search.preflight.gather import draft_doubts
+    from search.preflight.gather import draft_findings
 
     spec = read_spec(RunOptions(here=Path.cwd(), study=study, model=model, draft=draft))
     made = plan_of(spec, launches=launches or spec.budget.launches, hours=hours)
-    doubts = draft_doubts(spec)
+    findings = draft_findings(spec)
     if as_json:
-        say(json.dumps(made.to_json() | {"draft": [asdict(doubt) for doubt in doubts]}, indent=1))
+        say(json.dumps(made.to_json() | {"draft": [asdict(finding) for finding in findings]}, indent=1))
         return
     for line in made.lines(listed=listed):
         say(line)
-    for doubt in doubts:
-        say(f"{doubt.level}: {doubt.check}: {doubt.says}; {doubt.way_out}")
+    for finding in findings:
+        say(f"{finding.level}: {finding.check}: {finding.says}; {finding.way_out}")

@@ -24,7 +24,7 @@ def _effective_lines(record: LaunchRecord) -> Iterator[str]:
         yield "really ran nothing: the server never became ready"
         return
     if missing := dict(record.effective.details).get(NOT_VERIFIED):
-        yield f"not verified: the server does not tell {missing}, so {record.config} is what it was asked for"
+        yield f"not verified: the server does not report {missing}, so {record.config} is what it was asked for"
         yield from _told_lines(record.effective)
         return
     differs = "" if record.config == record.asked else "   <- differs from what was asked"

@@ -46,7 +46,7 @@ def whatif(
     as_json: JsonOption = False,
     debug: DebugOption = False,  # noqa: ARG001
 ) -> None:
-    """Say of one config: legal or not, its cost, what to expect, the launch that would tell, the verdict."""
+    """Say of one config: legal or not, its cost, what to expect, the launch that would decide it, the verdict."""
     if pasted is not None:
         if config or study or recording:
             raise UsageError(

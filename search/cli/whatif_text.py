@@ -180,7 +180,7 @@ class _Page:
         if self._answer.basis != "prior":
             yield from self._text(
                 f"front ({loads}): enters with {share(expectation.enters_front)}, expected growth "
-                f"{share(expectation.gain)} (noise alone shows {share(self._answer.measuring_doubt)}); "
+                f"{share(expectation.gain)} (noise alone shows {share(self._answer.noise_gain)}); "
                 f"starts with {share(expectation.starts)}",
                 4,
             )

@@ -60,6 +60,14 @@ def resolve_adaptive(
     """Canonical candidate steps, or `off` where the server would disable them with a warning.
 
     See `adaptive_unsupported_reason` (0.5.11 `srt/speculative/adaptive_spec_params.py:18`).
+
+    Args:
+        value: As asked: `off`, `on`, or candidate steps.
+        config: The config it belongs to.
+        args: Further server arguments.
+        traits: Of the release.
+        algorithm: That drafts.
+        worker: The worker version that runs.
     """
     if value in (OFF, False):
         return OFF

@@ -165,10 +165,18 @@ def _fa4_forces_page(deployment: Deployment, backends: Backends, traits: Traits,
 def resolve_draft_backends(
     backends: Backends, traits: Traits, *, algorithm: str, asked: str | None, major: int
 ) -> tuple[str | None, str | None]:
-    """What the draft's prefill and decode run on: the named backend, or the target's."""
+    """What the draft's prefill and decode run on: the named backend, or the target's.
+
+    Args:
+        backends: Of the target.
+        traits: Of the release.
+        algorithm: That drafts.
+        asked: The draft's own backend; None where it is not named.
+        major: Compute capability's first number.
+    """
     if algorithm == "DFLASH" and traits.dflash_rewrites_draft_backend:
         given = asked or backends.pair[0]
-        # trtllm_mha needs a draft of sliding or causal layers only, which its config.json alone tells.
+        # trtllm_mha needs a draft of sliding or causal layers only, which its config.json alone shows.
         if given is None or given in DFLASH_DRAFT_BACKENDS:
             return given, given
         sm100 = traits.dflash_falls_back_to_fa4 and given == "trtllm_mha" and major == 10

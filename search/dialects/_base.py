@@ -72,7 +72,7 @@ class MetaFields:
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """A pattern that tells a cause.
+    """A pattern that shows a cause.
 
     Attributes:
         pattern: A regular expression, searched in one line.
@@ -203,6 +203,6 @@ class Dialect(ABC):
     def effective(self, server_info: Mapping[str, Any], asked: SpecConfig) -> EffectiveSettings:
         """Read the config that really runs from the body of `/server_info`.
 
-        `asked` only fills in what the server cannot tell (a knob that no field reports).
-        Missing or malformed fields never raise: what is not told is taken from `asked`.
+        `asked` only fills in what the server cannot report (a knob that no field reports).
+        Missing or malformed fields never raise: what is not reported is taken from `asked`.
         """

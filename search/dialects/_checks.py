@@ -1,6 +1,6 @@
 """The rules of all releases, each with the test that finds it broken.
 
-A text is the server's own where the server raises. Which releases have a rule, and where, is told by
+A text is the server's own where the server raises. Which releases have a rule, and where, is in
 `sources.tsv`.
 """
 

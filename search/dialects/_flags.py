@@ -49,9 +49,11 @@ def flags_of(release: str) -> Mapping[str, Flag]:
             continue
         name, words, first, last, default, takes = line.split("\t")
         if at_least(release, first) and at_least(last, release):
-            told = json.loads(takes)
-            choices = tuple(told) if isinstance(told, list) else ()
-            found[name] = Flag(words == "0", json.loads(default), choices, told if isinstance(told, str) else "")
+            found_choices = json.loads(takes)
+            choices = tuple(found_choices) if isinstance(found_choices, list) else ()
+            found[name] = Flag(
+                words == "0", json.loads(default), choices, found_choices if isinstance(found_choices, str) else ""
+            )
     return found
 
 

@@ -30,7 +30,7 @@ def default_backend(
         topk: As the command line gives it; None where it is not sent.
         page: As asked; None where nothing asks.
     """
-    value = next((value for kind, value, _ in _told(release).get((architecture, major), ()) if kind == "backend"), None)
+    value = next((value for kind, value, _ in _rows(release).get((architecture, major), ()) if kind == "backend"), None)
     if value is None:
         return None
     off, unset, chain, tree = value.split(",")
@@ -43,25 +43,32 @@ def default_backend(
 
 def forced_page(architecture: str, major: int, release: str) -> int | None:
     """The page size that the release sets for a target whatever is asked; None for most."""
-    told = _told(release).get((architecture, major), ())
-    return next((int(value) for kind, value, _ in told if kind == "page"), None)
+    rows = _rows(release).get((architecture, major), ())
+    return next((int(value) for kind, value, _ in rows if kind == "page"), None)
 
 
 def refusals(kind: Kind, architecture: str, major: int, release: str) -> Mapping[str, str]:
-    """Backend or algorithm that a release refuses on this target, and its own words with their place."""
-    return {value: words for found, value, words in _told(release).get((architecture, major), ()) if found == kind}
+    """Backend or algorithm that a release refuses on this target, and its own words with their place.
+
+    Args:
+        kind: What is refused.
+        architecture: Of the target.
+        major: Compute capability's first number.
+        release: Of SGLang.
+    """
+    return {value: words for found, value, words in _rows(release).get((architecture, major), ()) if found == kind}
 
 
 @cache
-def _told(release: str) -> Mapping[tuple[str, int], tuple[tuple[str, str, str], ...]]:
+def _rows(release: str) -> Mapping[tuple[str, int], tuple[tuple[str, str, str], ...]]:
     found: dict[tuple[str, int], list[tuple[str, str, str]]] = {}
-    for architecture, majors, row in _rows(release):
+    for architecture, majors, row in _lines(release):
         for major in majors.split():
             found.setdefault((architecture, int(major)), []).append(row)
     return {key: tuple(rows) for key, rows in found.items()}
 
 
-def _rows(release: str) -> Iterator[tuple[str, str, tuple[str, str, str]]]:
+def _lines(release: str) -> Iterator[tuple[str, str, tuple[str, str, str]]]:
     text = resources.files("search.dialects").joinpath("forced.tsv").read_text(encoding="utf-8")
     for line in text.splitlines():
         if not line.startswith("#"):

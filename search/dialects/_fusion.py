@@ -41,6 +41,12 @@ def resolve_fusion(fusion: str, deployment: Deployment, args: Arguments, traits:
     """What runs. With one GPU there is nothing to reduce; under dp attention the path is never taken
     (0.5.9 `srt/layers/communicator.py:99`, 0.5.11 `:165`).
 
+    Args:
+        fusion: As asked.
+        deployment: GPUs, tp and target.
+        args: Further server arguments.
+        traits: Of the release.
+
     Raises:
         UnsupportedKnob: No release has such a value.
     """
@@ -59,6 +65,12 @@ def resolve_fusion(fusion: str, deployment: Deployment, args: Arguments, traits:
 
 def fusion_flags(fusion: str, deployment: Deployment, args: Arguments, traits: Traits) -> tuple[str, ...]:
     """The words for a canonical value.
+
+    Args:
+        fusion: Canonical, from `resolve_fusion`.
+        deployment: GPUs, tp and target.
+        args: Further server arguments.
+        traits: Of the release.
 
     Raises:
         UnsupportedKnob: The release has no flag for it.

@@ -81,6 +81,12 @@ def study_transport(args: Arguments) -> str | None:
 def resolve_transport(value: KnobValue, deployment: Deployment, args: Arguments, traits: Traits) -> str:
     """Collapse a transport without effect to `auto`.
 
+    Args:
+        value: As asked.
+        deployment: GPUs, tp and target.
+        args: Further server arguments.
+        traits: Of the release.
+
     Raises:
         UnsupportedKnob: Not a transport of this release, or the study's flags turn on one for every launch.
     """
@@ -132,6 +138,12 @@ def resolve_overlap(value: KnobValue, traits: Traits) -> bool:
 
 def check_choice(name: str, value: KnobValue, choices: tuple[str, ...], *, release: str) -> None:
     """Refuse a value the release has no spelling for.
+
+    Args:
+        name: Of the knob.
+        value: As asked.
+        choices: That the release has.
+        release: Of SGLang, for the message.
 
     Raises:
         UnsupportedKnob: Naming the values it has.

@@ -1,4 +1,4 @@
-"""Log lines that tell a cause on some releases only.
+"""Log lines that show a cause on some releases only.
 
 What every release says is in `search.server.phrases`; these are tried before it.
 """

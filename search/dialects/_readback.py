@@ -105,19 +105,19 @@ def _fusion(info: Mapping[str, Any], asked: SpecConfig, traits: Traits) -> str:
         if backend is not None and not isinstance(backend, str):
             return asked.allreduce_fusion
         return backend if backend and not _idle_fusion(info) else "off"
-    told = _flag(info, "enable_flashinfer_allreduce_fusion")
-    if told is None or traits.fusion_backends:  # the old field is always False once backends have names
+    fused = _flag(info, "enable_flashinfer_allreduce_fusion")
+    if fused is None or traits.fusion_backends:  # the old field is always False once backends have names
         return asked.allreduce_fusion
-    return "auto" if told and not _idle_fusion(info) else "off"
+    return "auto" if fused and not _idle_fusion(info) else "off"
 
 
 def _transport(info: Mapping[str, Any], asked: KnobValue) -> str | None:
     if asked == PCIE_IPC:
-        return PCIE_IPC  # by a variable, which no field tells
-    told = {name: _flag(info, flag.replace("-", "_")) for name, flag in TRANSPORT_FLAGS.items()}
-    if told.get(str(asked)) in (True, None):
+        return PCIE_IPC  # by a variable, which no field reports
+    flagged = {name: _flag(info, flag.replace("-", "_")) for name, flag in TRANSPORT_FLAGS.items()}
+    if flagged.get(str(asked)) in (True, None):
         return str(asked)
-    return next((name for name, on in told.items() if on), None)
+    return next((name for name, on in flagged.items() if on), None)
 
 
 def _extra(info: Mapping[str, Any], asked: SpecConfig, flags: Mapping[str, str]) -> dict[str, KnobValue]:
@@ -135,16 +135,16 @@ def _extra(info: Mapping[str, Any], asked: SpecConfig, flags: Mapping[str, str])
             continue
         if name == "adaptive":
             if value != OFF and _flag(info, "speculative_adaptive") is not False:
-                extra[name] = value  # the file's candidates are not told
+                extra[name] = value  # the file's candidates are not reported
             continue
-        told: object = info.get(flags.get(name, name).replace("-", "_"))
+        found: object = info.get(flags.get(name, name).replace("-", "_"))
         if isinstance(value, bool):
-            if not isinstance(told, bool) or told:
+            if not isinstance(found, bool) or found:
                 extra[name] = value
-        elif isinstance(told, str) and isinstance(value, str) and _says_something(told):
-            extra[name] = told
+        elif isinstance(found, str) and isinstance(value, str) and _says_something(found):
+            extra[name] = found
         else:
-            number = _whole(told)
+            number = _whole(found)
             extra[name] = value if number is None or isinstance(value, str) else number
     return extra
 
@@ -159,22 +159,22 @@ def _synchronous(
     return {"overlap": "off"} if version is SpecVersion.V2 or asked_off else {}
 
 
-def _says_something(told: str) -> bool:
+def _says_something(text: str) -> bool:
     """Whether text from outside can stand in a config id."""
-    return bool(re.fullmatch(r"[\w.:,-]{1,100}", told, re.ASCII))
+    return bool(re.fullmatch(r"[\w.:,-]{1,100}", text, re.ASCII))
 
 
 def _running_limit(info: Mapping[str, Any]) -> int | None:
     """Requests admitted per data-parallel rank: the smallest that a rank reports."""
     states = info.get("internal_states")
-    told = [
+    limits = [
         limit
         for state in (states if isinstance(states, list) else [])
         if isinstance(state, Mapping)
         and (limit := _whole(state.get("effective_max_running_requests_per_dp"))) is not None
     ]
-    if told:
-        return min(told)
+    if limits:
+        return min(limits)
     limit = _whole(info.get("max_running_requests"))
     ranks = _whole(info.get("dp_size")) or 1
     return limit // max(ranks, 1) if limit is not None else None
@@ -187,7 +187,7 @@ def effective(
 
     Args:
         server_info: Decoded body; anything, even no mapping at all.
-        asked: Fills in what the server does not tell.
+        asked: Fills in what the server does not report.
         flags: Optional knob -> flag, whose name with underscores is the field.
         traits: Of the release.
     """
@@ -213,7 +213,7 @@ def _tree(info: Mapping[str, Any], asked: SpecConfig) -> dict[str, int | None]:
     else:
         fields = dict(TREE_FIELDS)
     tree: dict[str, int | None] = {name: getattr(asked, name) for name in TREE_KNOBS}
-    tree |= {name: told for name, field in fields.items() if (told := _whole(info.get(field))) is not None}
+    tree |= {name: value for name, field in fields.items() if (value := _whole(info.get(field))) is not None}
     if algorithm == "DFLASH" and (tokens := tree["num_draft_tokens"]) is not None:
         tree |= {"topk": 1, "num_steps": tokens - 1}
     return tree

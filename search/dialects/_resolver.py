@@ -301,5 +301,5 @@ def _written_out(resolved: Resolved) -> Iterator[tuple[str, KnobValue]]:
         if prefill is not None and prefill == decode:
             yield "draft_attention_backend", prefill
     yield "page_size", resolved.page_size
-    # `auto` is the server's own choice where only the server can tell it.
+    # `auto` is the server's own choice where only the server knows it.
     yield "attention_backend", resolved.backends.attention or "auto"

@@ -27,7 +27,7 @@ class Check:
     detail: Callable[[Setting], str] | None = None
 
     def rule_for(self, setting: Setting) -> Rule:
-        """The rule as a broken setting is told it."""
+        """The rule as an error message states it."""
         if self.detail is None:
             return self.rule
         return replace(self.rule, text=f"{self.rule.text} {self.detail(setting)}")

@@ -80,13 +80,13 @@ def _layers(s: Setting) -> str:
 
 
 def _refused_backend(s: Setting) -> str:
-    told = refusals("refuses-backend", s.deployment.architecture, s.major, s.traits.release)
-    return next((told[name] for name in s.resolved.backends.pair if name is not None and name in told), "")
+    refused = refusals("refuses-backend", s.deployment.architecture, s.major, s.traits.release)
+    return next((refused[name] for name in s.resolved.backends.pair if name is not None and name in refused), "")
 
 
 def _refused_algorithm(s: Setting) -> str:
-    told = refusals("refuses-algorithm", s.deployment.architecture, s.major, s.traits.release)
-    return told.get(s.algorithm, "") if s.speculates else ""
+    refused = refusals("refuses-algorithm", s.deployment.architecture, s.major, s.traits.release)
+    return refused.get(s.algorithm, "") if s.speculates else ""
 
 
 def rules(traits: Traits) -> Iterator[Draft]:

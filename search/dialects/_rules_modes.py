@@ -70,8 +70,8 @@ def _short_window(s: Setting) -> bool:
 
 
 def _shapeless_lora(s: Setting) -> bool:
-    told = {"max-lora-rank", "lora-target-modules"} <= s.args.keys()
-    return "enable-lora" in s.args and "lora-paths" not in s.args and not told
+    sized = {"max-lora-rank", "lora-target-modules"} <= s.args.keys()
+    return "enable-lora" in s.args and "lora-paths" not in s.args and not sized
 
 
 def rules(traits: Traits) -> Iterator[Draft]:

@@ -81,7 +81,7 @@ def draft_tokens_of_a_chain(algorithm: str, config: SpecConfig) -> SpecConfig:
 
 @dataclass(frozen=True, slots=True)
 class Backends:
-    """Attention backends after the server's own choices; None where only the server can tell.
+    """Attention backends after the server's own choices; None where only the server knows.
 
     Attributes:
         attention: The common backend, which most rules look at.

@@ -27,7 +27,7 @@ WIDE_BY_DEFAULT = frozenset({"LlamaForCausalLM", "Grok1ForCausalLM", "Grok1VForC
 
 
 class SglangDialect(Dialect):
-    """One release, told by its traits and by how it spells the worker version."""
+    """One release, given by its traits and by how it spells the worker version."""
 
     traits: ClassVar[Traits]
     knob_flags: ClassVar[Mapping[str, str]] = _knobs.PLAIN_FLAGS

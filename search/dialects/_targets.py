@@ -1,7 +1,7 @@
 """What SGLang's argument rules know of target models, by the architecture their `config.json` names.
 
 Read from the wheels of 0.5.9 to 0.5.23. An architecture that no table here holds is not guessed at:
-what only the server can tell stays open.
+what only the server knows stays open.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What tells one SGLang release from the next, as far as speculation looks at it."""
+"""What distinguishes one SGLang release from the next, as far as speculation looks at it."""
 
 from __future__ import annotations
 

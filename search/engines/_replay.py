@@ -50,7 +50,7 @@ class ReplayEngine:
             evidence = Evidence(f"Recorded in `{name}`: {config} ended with {failure.reason}.", phase="launch")
             raise LaunchFailed(failure.reason, evidence, failure.boot_s or 0.0)
         starts = self._starts.get(config, ())
-        # A run that resumes is a new process: the folders of the study's launches tell how many came before.
+        # A run that resumes is a new process: the folders of the study's launches show how many came before.
         before = max(self._launched[config], _launched_before(paths))
         self._launched[config] = before + 1
         start = starts[before % len(starts)] if starts else None

@@ -124,7 +124,7 @@ class SglangEngine:
         )
         masker = _masker_of(command)
         paths.root.mkdir(parents=True, exist_ok=True)
-        paths.server_log.write_bytes(b"")  # a log is appended to, and must tell of one launch only
+        paths.server_log.write_bytes(b"")  # a log is appended to, and must be of one launch only
         paths.server_log.chmod(0o600)  # what a server prints may be secret until it is scrubbed
         command.write_files()
         paths.command.write_text(command.script())
@@ -239,9 +239,9 @@ class SglangEngine:
         return _stopped(server, reason, evidence, masker)
 
     def _dump(self, server: Supervisor, paths: LaunchPaths, masker: Masker) -> str:
-        told = dump_stacks(server.processes(), paths.stacks, py_spy=find_py_spy(self._deployment.python))
+        dumped = dump_stacks(server.processes(), paths.stacks, py_spy=find_py_spy(self._deployment.python))
         scrub(paths.stacks, masker)
-        return told
+        return dumped
 
     def _why(
         self,

@@ -185,34 +185,34 @@ class Belief:
         result: Floats = self.weights @ self.mean[:, :, self.prior.load_index(load)]
         return result
 
-    def doubt(self, load: int) -> Floats:
+    def std(self, load: int) -> Floats:
         """Standard deviation of log milliseconds at a load, shape (configs,)."""
         at = self.prior.load_index(load)
         second = self.weights @ (self.sd[:, :, at] ** 2 + self.mean[:, :, at] ** 2)
         return np.sqrt(np.maximum(second - self.expected(load) ** 2, 0.0))
 
-    def probability_below(self, log_ms: Floats | float, load: int, *, told: bool = False) -> Floats:
+    def probability_below(self, log_ms: Floats | float, load: int, *, of_launch: bool = False) -> Floats:
         """Chance that a config takes fewer log milliseconds than `log_ms`, shape (configs,).
 
-        With `told`, that a launch of it shows fewer: noise and the model's own uncertainty included.
+        With `of_launch`, that a launch of it shows fewer: noise and the model's own uncertainty included.
         """
         at = self.prior.load_index(load)
-        return np.asarray(self.weights @ ndtr((log_ms - self.mean[:, :, at]) / self._sd(at, told)))
+        return np.asarray(self.weights @ ndtr((log_ms - self.mean[:, :, at]) / self._sd(at, of_launch)))
 
-    def quantile(self, probability: float, load: int, *, told: bool = False) -> Floats:
-        """Log milliseconds that a config stays below with `probability`, shape (configs,); `told` as above."""
+    def quantile(self, probability: float, load: int, *, of_launch: bool = False) -> Floats:
+        """Log milliseconds that a config stays below with `probability`, shape (configs,); `of_launch` as above."""
         at = self.prior.load_index(load)
-        sd = self._sd(at, told)
+        sd = self._sd(at, of_launch)
         low, high = (self.mean[:, :, at] - 8.0 * sd).min(axis=0), (self.mean[:, :, at] + 8.0 * sd).max(axis=0)
         for _ in range(50):
             middle = 0.5 * (low + high)
-            below = self.probability_below(middle, load, told=told) < probability
+            below = self.probability_below(middle, load, of_launch=of_launch) < probability
             low, high = np.where(below, middle, low), np.where(below, high, middle)
         return np.asarray(0.5 * (low + high))
 
-    def _sd(self, at: int, told: bool) -> Floats:
+    def _sd(self, at: int, of_launch: bool) -> Floats:
         """Of each component and config at one load."""
-        if not told:
+        if not of_launch:
             return np.maximum(self.sd[:, :, at], 1e-12)
         besides = np.hypot(self.noise[at], np.where(self.measured[:, at], 0.0, _DISCREPANCY))
         return np.asarray(np.hypot(self.sd[:, :, at], besides))

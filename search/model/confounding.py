@@ -32,7 +32,7 @@ class Confounded:
         effect: The way in which `launch` differs from `one`, such as `worker`.
         rivals: The other ways in which the two measured ones differ.
         launch: The config that shows `effect` alone; not measured, and allowed to be launched.
-        doubt: Relative standard deviation of the effect at `load`: 0.2 is ±20%.
+        std: Relative standard deviation of the effect at `load`: 0.2 is ±20%.
         load: Concurrency at which the uncertainty is largest.
     """
 
@@ -41,18 +41,18 @@ class Confounded:
     effect: str
     rivals: tuple[str, ...]
     launch: SpecConfig
-    doubt: float
+    std: float
     load: int
 
     def __str__(self) -> str:
         return (
             f"{self.one} and {self.other} differ in {self.effect} and {' and '.join(self.rivals)}: what is {self.effect} "
-            f"is not known (±{self.doubt:.0%} at concurrency {self.load}). {self.launch} would show it."
+            f"is not known (±{self.std:.0%} at concurrency {self.load}). {self.launch} would show it."
         )
 
 
 def confounded(
-    belief: Belief, measured: Sequence[SpecConfig], *, launchable: Collection[SpecConfig], doubt_from: float = 0.03
+    belief: Belief, measured: Sequence[SpecConfig], *, launchable: Collection[SpecConfig], std_from: float = 0.03
 ) -> tuple[Confounded, ...]:
     """Effects that the measurements leave confounded, the most uncertain first; each launch once.
 
@@ -60,11 +60,11 @@ def confounded(
         belief: Given those measurements.
         measured: Configs with a measurement.
         launchable: Configs that may be launched; locked ones are not proposed.
-        doubt_from: Effects known better than this are known well enough.
+        std_from: Effects known better than this are known well enough.
     """
     seen = [config for config in dict.fromkeys(measured) if config.speculates and config in belief.prior.index]
     separated = {(way, *_ends(one, other, way)) for one, other in permutations(seen, 2) for way in _alone(one, other)}
-    doubts = np.stack([belief.doubt(load) for load in belief.prior.loads], axis=1)
+    stds = np.stack([belief.std(load) for load in belief.prior.loads], axis=1)
     best: dict[SpecConfig, Confounded] = {}
     for one, other in permutations(seen, 2):
         ways = _differences(one, other)
@@ -74,7 +74,7 @@ def confounded(
             launch = _between(one, other, way, launchable)
             if launch is None or launch in seen or (way, *_ends(one, other, way)) in separated:
                 continue
-            own = np.hypot(doubts[belief.prior.index[launch]], doubts[belief.prior.index[one]])
+            own = np.hypot(stds[belief.prior.index[launch]], stds[belief.prior.index[one]])
             at = int(np.argmax(own))
             found = Confounded(
                 one=one,
@@ -82,15 +82,13 @@ def confounded(
                 effect=_WAYS.get(way, way),
                 rivals=tuple(_WAYS.get(rival, rival) for rival in ways if rival != way),
                 launch=launch,
-                doubt=float(own[at]),
+                std=float(own[at]),
                 load=belief.prior.loads[at],
             )
-            rank = (-len(found.rivals), found.doubt)
-            if found.doubt >= doubt_from and (
-                launch not in best or rank > (-len(best[launch].rivals), best[launch].doubt)
-            ):
+            rank = (-len(found.rivals), found.std)
+            if found.std >= std_from and (launch not in best or rank > (-len(best[launch].rivals), best[launch].std)):
                 best[launch] = found
-    return tuple(sorted(best.values(), key=lambda item: (-item.doubt, item.launch.config_id)))
+    return tuple(sorted(best.values(), key=lambda item: (-item.std, item.launch.config_id)))
 
 
 def _knobs(config: SpecConfig) -> dict[str, object]:

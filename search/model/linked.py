@@ -102,8 +102,8 @@ def _regressed(objective: Objective, belief: Belief, observations: Sequence[Obse
     near = belief.prior.kernel(every, places)
     means, sds = np.empty(shape), np.empty(shape)
     for part in range(shape[0]):
-        pace, doubt = belief.mean[part, :, at], belief.sd[part, :, at]
-        means[part], sds[part] = _posterior(pace, doubt, places, values, variance, near, pays)
+        pace, sd = belief.mean[part, :, at], belief.sd[part, :, at]
+        means[part], sds[part] = _posterior(pace, sd, places, values, variance, near, pays)
     if objective.metric.ceiling is not None:
         means = np.minimum(means, float(np.log(objective.metric.ceiling)))
     return Axis(means, sds, noise)
@@ -111,7 +111,7 @@ def _regressed(objective: Objective, belief: Belief, observations: Sequence[Obse
 
 def _posterior(
     pace: Floats,
-    doubt: Floats,
+    sd: Floats,
     places: NDArray[np.int_],
     values: Floats,
     variance: Floats,
@@ -122,7 +122,7 @@ def _posterior(
 
     Args:
         pace: Mean log pace of every config, shape (configs,).
-        doubt: Its standard deviation.
+        sd: Its standard deviation.
         places: Configs that were seen, shape (n,).
         values: Their log values.
         variance: Of the noise in them.
@@ -138,7 +138,7 @@ def _posterior(
     weights, means, seconds = [], [], []
     for scale in _RESIDUALS:
         # What the pace itself is unsure of, is unsure here too, by the slope.
-        own = (pays * doubt[places]) ** 2
+        own = (pays * sd[places]) ** 2
         covariance = _LEVEL**2 + _SLOPE_SD**2 * np.outer(seen, seen) + scale**2 * among + np.diag(variance + own)
         factor = cholesky(covariance, lower=True)
         pull = cho_solve((factor, True), left)
@@ -148,7 +148,7 @@ def _posterior(
         prior = _LEVEL**2 + (_SLOPE_SD * x) ** 2 + scale**2
         gone = np.einsum("cn,nc->c", cross, cho_solve((factor, True), cross.T))
         means.append(mean)
-        seconds.append(np.maximum(prior - gone, 1e-10) + (pays * doubt) ** 2 + mean**2)
+        seconds.append(np.maximum(prior - gone, 1e-10) + (pays * sd) ** 2 + mean**2)
     shares = np.exp(np.array(weights) - max(weights))
     shares /= shares.sum()
     mean = shares @ np.stack(means)

@@ -55,6 +55,6 @@ def _parameter(physics: Physics, name: str) -> str:
     origin = physics.origins[name]
     value = getattr(physics.model, name)
     shown = "no limit" if value is None else f"{value:g}"
-    doubt = "" if origin.sd is None else f" ± {origin.sd:.2g}"
+    spread = "" if origin.sd is None else f" ± {origin.sd:.2g}"
     before = "" if origin.prior is None else f", before the fit {origin.prior[0]:g} ± {origin.prior[1]:g}"
-    return f"{origin.kind.value}: {name} = {shown}{doubt} ({UNITS[name]}{before}). {origin.why}"
+    return f"{origin.kind.value}: {name} = {shown}{spread} ({UNITS[name]}{before}). {origin.why}"

@@ -76,12 +76,12 @@ def _read(model: str, env: Mapping[str, str]) -> CheckpointFacts | None:
 
 
 def _mtp_layers(checkpoint: Checkpoint, architecture: str) -> int | None:
-    told = next((count for key in _MTP_KEYS if (count := checkpoint.number(key)) is not None), None)
+    stated = next((count for key in _MTP_KEYS if (count := checkpoint.number(key)) is not None), None)
     held = _held_layers(checkpoint)
     # A quantised copy may have dropped the layers that the configuration still counts.
-    if held is not None and (told is None or held == 0):
+    if held is not None and (stated is None or held == 0):
         return held
-    return told if told is not None else _SILENT.get(architecture)
+    return stated if stated is not None else _SILENT.get(architecture)
 
 
 def _held_layers(checkpoint: Checkpoint) -> int | None:
@@ -102,9 +102,9 @@ def _first(checkpoint: Checkpoint, *names: str) -> int:
 
 
 def _expert_width(checkpoint: Checkpoint) -> int:
-    told = _first(checkpoint, "moe_intermediate_size", "expert_ffn_hidden_size")
-    if told or not _first(checkpoint, "num_local_experts"):
-        return told
+    size = _first(checkpoint, "moe_intermediate_size", "expert_ffn_hidden_size")
+    if size or not _first(checkpoint, "num_local_experts"):
+        return size
     return checkpoint.number("intermediate_size") or 0  # MiniMax and Mixtral have no dense layers
 
 

@@ -35,7 +35,7 @@ class NodeFacts:
 
 
 def measured_facts(spec: StudySpec, *, prompts_sha256: str, release: str | None) -> dict[str, str]:
-    """Facts of this machine that the study file cannot tell, by the names they have in the fingerprint.
+    """Facts of this machine that the study file does not say, by the names they have in the fingerprint.
 
     Args:
         spec: The study.
@@ -103,9 +103,9 @@ def check_nodes(nodes: Mapping[str, NodeFacts]) -> None:
     for fact in next((node.environment for node in nodes.values()), {}):
         answers = {name: node.environment[fact] for name, node in nodes.items() if node.environment[fact] != UNKNOWN}
         if len(set(answers.values())) > 1:
-            told = ", ".join(f"{value} on {name}" for name, value in answers.items())
+            listed = ", ".join(f"{value} on {name}" for name, value in answers.items())
             unlike.append(
-                f"Nodes must be alike, since their measurements are compared, but {fact} is {told}. "
+                f"Nodes must be alike, since their measurements are compared, but {fact} is {listed}. "
                 "Make them equal, or leave a node out of the cluster."
             )
     if unlike:

@@ -92,7 +92,7 @@ def _environment(spec: StudySpec) -> dict[str, str]:
         return {}
 
 
-def draft_doubts(spec: StudySpec) -> tuple[Finding, ...]:
+def draft_findings(spec: StudySpec) -> tuple[Finding, ...]:
     """What is doubtful or wrong about the models, where their files are on this disk; for `plan`.
 
     A draft of another algorithm starts and runs, with an accept length of 1.00 (sglang#21272).

@@ -81,7 +81,14 @@ def check_arguments(
 def compare_word(
     config: SpecConfig, word: ServerWord, deployment: Deployment, dialect: Dialect
 ) -> Iterator[ArgumentDifference]:
-    """Where the installed release and the dialect differ on one config."""
+    """Where the installed release and the dialect differ on one config.
+
+    Args:
+        config: As the study asks for it.
+        word: What the installed release made of it.
+        deployment: GPUs, tp and models.
+        dialect: Of the study's release.
+    """
     lifting = _lifting_patches(config, deployment, dialect)
     if word.refusal:
         yield ArgumentDifference(config, DifferenceKind.REFUSED, "accepted", word.refusal, lifting)
@@ -92,7 +99,7 @@ def compare_word(
     if expected.adaptive != "off" and ran.speculates and config.speculates:
         # With adaptive steps the worker, not the arguments, moves the start to a candidate.
         ran = replace(ran, **{name: getattr(config, name) for name in TREE_KNOBS})
-    # Canonical, so that a value we left to the server is not told apart from the same one said aloud; but
+    # Canonical, so that a value we left to the server counts as the same one said aloud; but
     # not where tree numbers differ, which our own rewrite of chains would hide.
     if all(getattr(ran, name) == getattr(config, name) for name in TREE_KNOBS):
         with contextlib.suppress(UsageError):  # what has no spelling here is another config in any case
@@ -107,11 +114,11 @@ def compare_word(
 
 
 def _values(
-    told: Mapping[str, Any], expected: Resolved, deployment: Deployment
+    reported: Mapping[str, Any], expected: Resolved, deployment: Deployment
 ) -> Iterator[tuple[str, object, object]]:
     """Resolved values that a measurement depends on and that the config id does not show."""
     ours: dict[str, object] = {RUNNING_LIMIT: deployment.max_running_requests}
-    if expected.backends.attention is not None:  # only the server can tell the default on some targets
+    if expected.backends.attention is not None:  # only the server knows the default on some targets
         ours |= {
             "page_size": expected.page_size,
             "attention_backend": expected.backends.attention,
@@ -120,8 +127,8 @@ def _values(
         }
     for name, value in ours.items():
         # Another release may have dropped the field: no word is no difference.
-        if told and (name in told or value is None) and told.get(name) != value:
-            yield name, value, told.get(name)
+        if reported and (name in reported or value is None) and reported.get(name) != value:
+            yield name, value, reported.get(name)
 
 
 def _lifting_patches(config: SpecConfig, deployment: Deployment, dialect: Dialect) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What the comparison with an installed SGLang found, and how it is told."""
+"""What the comparison with an installed SGLang found, and how it is reported."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from search.config import SpecConfig
 _NAMED = 3
 """Configs named in a line before the rest is counted."""
 _LINES = 12
-"""Differences told before the rest is counted."""
+"""Differences listed before the rest is counted."""
 
 
 class DifferenceKind(StrEnum):

@@ -27,15 +27,15 @@ class MachineFacts:
 
     Attributes:
         hardware: GPUs, links, shared memory.
-        users: Processes with memory on GPUs; None when NVML cannot tell.
+        users: Processes with memory on GPUs; None when NVML does not report it.
         names: Pid to the name of a process.
         reports: Where reports go.
-        disk_free: Bytes free there; None when it cannot be told.
+        disk_free: Bytes free there; None when unknown.
         reports_writable: Whether we may write there.
         ports: Empty, or why no free block of ports was found.
-        ephemeral_from: First port that the system lends to clients; None where it does not tell.
+        ephemeral_from: First port that the system lends to clients; None where it does not say.
         now: Of the wall clock.
-        clock_kept: Whether the kernel says that the clock is kept in step; None when it cannot tell.
+        clock_kept: Whether the kernel says that the clock is kept in step; None when it does not say.
     """
 
     hardware: HostHardware
@@ -71,8 +71,8 @@ def _gpus(spec: StudySpec, hardware: HostHardware, fitting: Sequence[GpuFacts]) 
     used = fitting[: spec.hardware.gpus]
     kinds = sorted({(gpu.name, gpu.sm, round(gpu.memory_total / _GIB)) for gpu in used})
     if len(kinds) > 1:
-        told = "; ".join(f"{name} with {memory} GiB" for name, _, memory in kinds)
-        yield error("GPUs", f"they are not equal: {told}", "choose equal ones with CUDA_VISIBLE_DEVICES")
+        unlike = "; ".join(f"{name} with {memory} GiB" for name, _, memory in kinds)
+        yield error("GPUs", f"they are not equal: {unlike}", "choose equal ones with CUDA_VISIBLE_DEVICES")
     elif not missing and kinds:
         name, sm, memory = kinds[0]
         driver = f"driver {hardware.driver}, CUDA up to {hardware.driver_cuda or 'unknown'}"
@@ -89,8 +89,8 @@ def _memory_in_use(used: Sequence[GpuFacts], facts: MachineFacts) -> Finding:
     holders = sorted({user.pid for user in facts.users or () if user.uuid in uuids})
     names = facts.names or {}
     if holders:
-        told = ", ".join(f"{pid} ({names[pid]})" if pid in names else str(pid) for pid in holders[:5])
-        return error("GPU memory", says, f"end the processes {told}; `search clean` ends servers that we left")
+        named = ", ".join(f"{pid} ({names[pid]})" if pid in names else str(pid) for pid in holders[:5])
+        return error("GPU memory", says, f"end the processes {named}; `search clean` ends servers that we left")
     return error("GPU memory", says, "`nvidia-smi` on the host names the processes; inside a container it may not")
 
 
@@ -98,7 +98,9 @@ def _links(spec: StudySpec, hardware: HostHardware, used: Sequence[GpuFacts]) ->
     links = hardware.between(tuple(gpu.uuid for gpu in used))
     if not links:
         if spec.model.tp > 1:
-            yield warning("links", "NVML tells nothing of them", "see `nvidia-smi topo -m`, and check `hardware.links`")
+            yield warning(
+                "links", "NVML reports nothing of them", "see `nvidia-smi topo -m`, and check `hardware.links`"
+            )
         return
     kinds = sorted({str(link) for link in links})
     # A slot is linked by NVLink only if all its pairs are.

@@ -24,7 +24,7 @@ NOT_DRIVEN = ("DSPARK", "FROZEN_KV_MTP", "UNO")
 def algorithm_of(draft: Checkpoint) -> str:
     """The algorithm that a draft was made for, by its architecture; empty when its configuration names none.
 
-    SGLang's own class of that name says it. A class that no release has is told by the parts that SGLang's draft
+    SGLang's own class of that name says it. A class that no release has is recognised by the parts that SGLang's draft
     classes are named of: `…Eagle3`, `Eagle3…`, `…Eagle`, `…NextN`, `…MTP`, `DFlash…` and `DSpark…`.
     """
     if known := draft_algorithm(draft.architecture):
@@ -229,8 +229,8 @@ def _quantisation(spec: StudySpec, target: Checkpoint | None, draft: Checkpoint)
         says = f"`quantization: {forced}` of the study applies to the draft too, whose weights are plain"
         way = "set `speculative-draft-model-quantization: unquant` under `engine.server_args`"
         return warning("quantisation", says, way)
-    told = target.quantisation if target is not None else ""
-    return fine("quantisation", f"target {told or forced or 'plain'}, draft {draft.quantisation or own or 'plain'}")
+    stated = target.quantisation if target is not None else ""
+    return fine("quantisation", f"target {stated or forced or 'plain'}, draft {draft.quantisation or own or 'plain'}")
 
 
 def check_context(

@@ -17,7 +17,15 @@ from search.spec.study import StudySpec
 def check_release(
     spec: StudySpec, dialect: Dialect, *, installed: str | None, default_python: str, environment: Mapping[str, str]
 ) -> Iterator[Finding]:
-    """The release of the study against what is installed and what is known of it."""
+    """The release of the study against what is installed and what is known of it.
+
+    Args:
+        spec: The study.
+        dialect: Of its release, or the nearest known one.
+        installed: The installed release; None where SGLang cannot be found.
+        default_python: The interpreter without `engine.python`.
+        environment: Of the launch.
+    """
     missing = tuple(release_missing(spec, installed, default_python))
     for line in missing:
         says, _, way = line.removeprefix("SGLang: ").rstrip(".").partition(". ")
@@ -59,7 +67,7 @@ def check_flags(spec: StudySpec, dialect: Dialect, report: ArgumentReport | None
         if report is not None and report.resolved:
             yield fine("server flags", f"{line.rstrip('.')}; the installed parser takes it")
         else:
-            way = "correct or remove it; a patched tree may know it, which only the check `arguments` can tell"
+            way = "correct or remove it; a patched tree may know it, which only the check `arguments` can show"
             yield warning("server flags", line.rstrip("."), way)
 
 
@@ -106,8 +114,8 @@ def check_loads(spec: StudySpec, report: ArgumentReport | None) -> Iterator[Find
 
 def _largest_graph(resolved: Sequence[Mapping[str, Any]]) -> int | None:
     """The smallest of the configs' largest ones."""
-    told = [int(limit) for values in resolved if (limit := values.get("cuda_graph_max_bs")) is not None]
-    return min(told, default=None)
+    sizes = [int(limit) for values in resolved if (limit := values.get("cuda_graph_max_bs")) is not None]
+    return min(sizes, default=None)
 
 
 def _named_graph(args: Mapping[str, Any]) -> int | None:

@@ -50,6 +50,13 @@ def missing_on_node(
 
     Memory in use is not looked at: Ray may have lent a GPU to somebody else, and lends us another.
     The prompts' file is read by the driver alone.
+
+    Args:
+        spec: The study.
+        gpus: Of the node.
+        installed_release: Of SGLang there; None where it cannot be found.
+        default_python: The interpreter without `engine.python`.
+        exists: Whether a path is there.
     """
     return (
         *gpus_missing(spec, gpus, count=spec.model.tp, look_at_use=False),
@@ -61,7 +68,14 @@ def missing_on_node(
 def gpus_missing(
     spec: StudySpec, gpus: Sequence[GpuFacts], *, count: int | None = None, look_at_use: bool = True
 ) -> Iterator[str]:
-    """Too few GPUs of the kind, or ones of another size, or in use."""
+    """Too few GPUs of the kind, or ones of another size, or in use.
+
+    Args:
+        spec: The study.
+        gpus: Of the machine.
+        count: GPUs that are needed; None for those of all slots.
+        look_at_use: Whether memory in use counts.
+    """
     wanted, count = spec.hardware, count or spec.hardware.gpus
     fitting = [gpu for gpu in gpus if is_kind(gpu.name, wanted.kind)]
     if len(fitting) < count:

@@ -192,7 +192,14 @@ def config_cell(config: SpecConfig, *tags: Tag, strong: bool = False) -> Cell:
 
 
 def number_cell(value: float | None, *, text: str = "", ci: str = "", gain: Gain | None = None) -> Cell:
-    """A number that sorts by its value, with its interval and a gain below it; empty where it is None."""
+    """A number that sorts by its value, with its interval and a gain below it; empty where it is None.
+
+    Args:
+        value: What the column sorts by.
+        text: In place of the number as people read it.
+        ci: Its interval in words.
+        gain: Stands below it.
+    """
     if value is None:
         return Cell()
     percent, percent_ci, tone = gain_parts(gain)
@@ -233,7 +240,14 @@ def gain_parts(gain: Gain | None) -> tuple[str, str, str]:
 def table(
     columns: Sequence[Column], rows: Sequence[Sequence[Cell] | Row], *, name: str = "", sorts: bool = False
 ) -> Table:
-    """A table without the columns in which no row says anything."""
+    """A table without the columns in which no row says anything.
+
+    Args:
+        columns: Headings.
+        rows: Cells in their order.
+        name: Anchor; needed where it sorts.
+        sorts: Whether headings sort it.
+    """
     made = [row if isinstance(row, Row) else Row(tuple(row)) for row in rows]
     told = [place for place in range(len(columns)) if any(not row.cells[place].empty for row in made)]
     return Table(

@@ -124,7 +124,7 @@ class FrontierSampler(FiniteSpaceSampler):
     def outlook(self, study: Study, *, but: int | None = None, also: Sequence[Observation] = ()) -> Outlook:
         """What is expected of every config now; `but` is the number of the asking trial itself, `also` is seen besides.
 
-        For an ask, for stopping (`expected_gain` against `measuring_doubt`), and for people.
+        For an ask, for stopping (`expected_gain` against `noise_gain`), and for people.
         """
         trials = [trial for trial in study.get_trials(deepcopy=False) if trial.number != but]
         named = {trial.number: config for trial in trials if (config := config_of(trial)) is not None}

@@ -2,7 +2,7 @@
 
 Another host, release or draft makes everything faster or slower by some factor; what carries over is how configs
 compare. So the paces of an earlier table are scaled, at each load, by what the configs measured in both say: its
-baseline is the study's baseline. Until a config is shared a table tells nothing. The configs that did not set the
+baseline is the study's baseline. Until a config is shared a table counts for nothing. The configs that did not set the
 scale then test it: where they lie further off than an earlier table may be, by chance less than once in a hundred, the
 table is of another world, and the study goes on as if it had never been named.
 """
@@ -75,9 +75,9 @@ def matched(table: EarlierTable, own: Sequence[Observation]) -> Matched:
         ratios = {item.config: log(mine[item.config, load] / item.ms_per_token) for item in shared}
         plain = [ratio for config, ratio in ratios.items() if not config.speculates]
         shift = fmean(plain or ratios.values())
-        told = [ratio for config, ratio in ratios.items() if config.speculates or not plain]
+        kept = [ratio for config, ratio in ratios.items() if config.speculates or not plain]
         # Without a shared baseline the scale took one of their own.
-        off += [ratio - shift for ratio in told][0 if plain else 1 :]
+        off += [ratio - shift for ratio in kept][0 if plain else 1 :]
         scaled += [replace(item, ms_per_token=item.ms_per_token * float(np.exp(shift))) for item in there]
     if len(off) >= _FEWEST:
         chance = float(chi2.sf(sum(value**2 for value in off) / _OFF**2, len(off)))

@@ -29,8 +29,8 @@ _BAND: Final = (0.05, 0.95)
 _CAUTION: Final = 2.0
 """Power of the probability to start: a failure costs a launch and brings neither growth nor numbers."""
 _BENEATH: Final = 0.1
-"""This share of the measuring doubt is credited to every launch: among gains far beneath what measuring can tell,
-the launch that surely starts goes first. Without it the doubtful are launched as soon as nothing else would grow."""
+"""This share of `noise_gain` is credited to every launch: among gains far beneath what measuring can show,
+the launch that surely starts goes first. Without it the uncertain are launched as soon as nothing else would grow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +81,10 @@ class Forecast:
     @property
     def why(self) -> str:
         """One line for people: why this config is launched."""
-        told = " and ".join(_band_words(*each) for each in zip(self.objectives, self.bands, strict=True))
+        expects = " and ".join(_band_words(*each) for each in zip(self.objectives, self.bands, strict=True))
         return (
             f"expected front gain {self.gain:.1%}, feasible {self.feasible:.0%}, enters the front {self.enters_front:.0%}; "
-            f"expects {told}"
+            f"expects {expects}"
         )
 
 
@@ -105,7 +105,7 @@ class Outlook:
     logarithms' hypervolume pays as much for the last percent at either end of the front as for its
     middle, and needed more launches.) The two objectives of a config are taken as independent given the
     mixture's component: both draw on one accept length, but taking that into account (a quadrature over
-    what they share) changed no figure of the race. Widening the doubt, to reward learning, needed more launches.
+    what they share) changed no figure of the race. Widening the uncertainty, to reward learning, needed more launches.
 
     Args:
         prior: Of the space; locked configs may be in it, to be predicted.
@@ -182,15 +182,15 @@ class Outlook:
         return float(self._worth[place] / self.seconds[place])
 
     @property
-    def measuring_doubt(self) -> float:
+    def noise_gain(self) -> float:
         """The share by which the front would seem to grow if a front config were launched again, by noise alone.
 
-        A search whose best expected gain lies below this cannot tell its next find from luck.
+        A search whose best expected gain lies below this cannot distinguish its next find from luck.
         """
-        return self.doubt_of(tuple(axis.noise for axis in self._axes))
+        return self.noise_gain_of(tuple(axis.noise for axis in self._axes))
 
-    def doubt_of(self, noise: Sequence[float]) -> float:
-        """What `measuring_doubt` is where a launch's values lie so far from the truth, relative, one for each objective."""
+    def noise_gain_of(self, noise: Sequence[float]) -> float:
+        """What `noise_gain` is where a launch's values lie so far from the truth, relative, one for each objective."""
         return self._share(self._growth_by_noise(noise))
 
     def expected_gain(self, candidates: Sequence[SpecConfig]) -> float:
@@ -226,18 +226,18 @@ class Outlook:
             ]
         )
 
-    def _quantile(self, axis: int, place: int, probability: float, *, told: bool = False) -> float:
-        """A quantile of one config's value on an axis, in its unit; `told` as for `Belief.quantile`."""
+    def _quantile(self, axis: int, place: int, probability: float, *, of_launch: bool = False) -> float:
+        """A quantile of one config's value on an axis, in its unit; `of_launch` as for `Belief.quantile`."""
         objective = self.objectives[axis]
         if objective.link is not None:
             falls = objective.link[1] < 0  # the longer the pace, the lower the rate
             log_pace = self.belief.quantile(
-                1.0 - probability if falls else probability, objective.concurrency, told=told
+                1.0 - probability if falls else probability, objective.concurrency, of_launch=of_launch
             )
             return float(value_of_pace(objective, log_pace[place : place + 1])[0])
         own, weights = self._axes[axis], self.belief.weights
         mean, sd = own.mean[:, place], own.sd[:, place]
-        sd = np.hypot(sd, own.noise) if told else sd
+        sd = np.hypot(sd, own.noise) if of_launch else sd
         low, high = float((mean - 8 * sd).min()), float((mean + 8 * sd).max())
         for _ in range(50):
             middle = 0.5 * (low + high)
@@ -267,7 +267,7 @@ class Outlook:
         )
 
     def _band(self, axis: int, place: int) -> Band:
-        low, middle, high = (self._quantile(axis, place, q, told=True) for q in (_BAND[0], 0.5, _BAND[1]))
+        low, middle, high = (self._quantile(axis, place, q, of_launch=True) for q in (_BAND[0], 0.5, _BAND[1]))
         return low, middle, high
 
     @property

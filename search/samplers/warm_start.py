@@ -38,7 +38,7 @@ class Earlier:
 def earlier_evidence(spec: StudySpec, space: Space) -> Earlier:
     """All recordings that the study file names under `earlier`.
 
-    Configs outside of this study's space and loads that it does not measure tell nothing, and are left out.
+    Configs outside of this study's space and loads that it does not measure count for nothing, and are left out.
 
     Raises:
         UsageError: A recording cannot be read.
@@ -53,11 +53,11 @@ def earlier_evidence(spec: StudySpec, space: Space) -> Earlier:
         recording = read_recording(Path(named.recording))
         seen, started = recorded_evidence(recording, spec.axes)
         kept = [item for item in seen if item.config in inside and item.load in loads]
-        told = tuple(replace(item, weight=named.weight) for item in kept)
+        weighted = tuple(replace(item, weight=named.weight) for item in kept)
         begun = tuple(replace(start, weight=named.weight) for start in started if start.config in inside)
-        observations += told
+        observations += weighted
         starts += begun
-        tables.append(EarlierTable(recording.name, told, begun))
+        tables.append(EarlierTable(recording.name, weighted, begun))
         configs = {item.config for item in kept}
         words.append(
             f"earlier: {len(kept)} numbers of {len(configs)} configs in recording {recording.name}, each worth "

@@ -23,7 +23,7 @@ def scrub(path: Path, masker: Masker) -> None:
 
     The file is replaced as a whole and only where something changes, so that a reader never sees half of one.
     Where it cannot be rewritten, such as on a full disk, it is left as it is, its owner's alone to read, and that is
-    said: it is what tells why a launch failed.
+    said: it is what shows why a launch failed.
     """
     try:
         mode = path.stat().st_mode & 0o777

@@ -19,7 +19,7 @@ from search.spec.study import StudySpec
 
 MAX_BYTES = 1_000_000
 MOST_MISTAKES = 30
-"""Told at once."""
+"""Reported at once."""
 
 
 def packaged_spaces() -> Path:
@@ -152,7 +152,7 @@ def _unknown_keys_in_items(value: Any, annotation: Any, place: Place) -> Iterato
     items = enumerate(value) if isinstance(value, list) else value.items() if isinstance(value, dict) else ()
     for key, item in items:
         if models and isinstance(item, dict):
-            # Of several forms the one that knows most of the keys: a mistake is told once.
+            # Of several forms the one that knows most of the keys: a mistake is reported once.
             meant = min(models, key=lambda model: len(item.keys() - model.model_fields.keys()))
             yield from _unknown_keys(item, meant, (*place, key))
 

@@ -617,11 +617,11 @@ class StudySpec(_Part):
         return Path(self.measure.prompts.file) if self.measure.prompts.file else None
 
     def knowing(self, *, target: CheckpointFacts | None = None, draft: CheckpointFacts | None = None) -> StudySpec:
-        """The same study, its rules told what the checkpoints are."""
-        told = self.model_copy()
-        told._target_facts = target or self._target_facts
-        told._draft_facts = draft or self._draft_facts
-        return told
+        """The same study, its rules knowing what the checkpoints are."""
+        knowing = self.model_copy()
+        knowing._target_facts = target or self._target_facts
+        knowing._draft_facts = draft or self._draft_facts
+        return knowing
 
     def with_models(self, *, target: str | None, draft: str | None) -> StudySpec:
         """The same study on another target or draft, as `--model` and `--draft` ask."""

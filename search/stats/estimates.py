@@ -91,25 +91,6 @@ def mean_estimate(values: Sequence[float], *, rng: np.random.Generator) -> Estim
     return _estimate(values, None, rng)
 
 
-def repeat_doubt(repeats: Sequence[PhaseResult]) -> float | None:
-    """Half of the mean's 95 % interval as a share of it, as far as more repeats of one phase would narrow it.
-
-    At concurrency 1 that is the spread between repeats alone: prompts differ however often they are sent, and all
-    configs answer the same. None where it is unknown, as of a single repeat without slices.
-
-    Args:
-        repeats: Of one concurrency.
-    """
-    if repeats[0].concurrency == 1:
-        values = [repeat.tpot_ms for repeat in repeats if repeat.tpot_ms is not None]
-        if len(values) < 2:
-            return None
-        spread, freedom = _spread(values)
-        return float(special.stdtrit(freedom, 0.975)) * spread / sqrt(len(values)) / fmean(values)
-    estimate = throughput_estimate(repeats, rng=np.random.default_rng(_SEED))
-    return None if estimate.lo is None or estimate.hi is None else (estimate.hi - estimate.lo) / 2 / estimate.value
-
-
 def rate_of(tpot: Estimate) -> Estimate:
     """Tokens per second of one stream; the ends of the interval change places."""
     return Estimate(1000 / tpot.value, 1000 / tpot.hi if tpot.hi else None, 1000 / tpot.lo if tpot.lo else None)

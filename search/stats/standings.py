@@ -72,7 +72,14 @@ class Judge:
         return told is not None and told.separable is True and told.log_ratio > 0
 
     def standings(self, known: Groups, bases: Groups, reference: str, level: float) -> list[Standing]:
-        """All but baselines, by gain; with what is claimed."""
+        """All but baselines, by gain; with what is claimed.
+
+        Args:
+            known: Readings of every config.
+            bases: Of the baselines among them.
+            reference: The baseline that gains are over.
+            level: Chance of any false claim that the tests share.
+        """
         others = {config: readings for config, readings in known.items() if config not in bases}
         gains = {config: self.gain(self.told(readings), bases[reference]) for config, readings in others.items()}
         fresh = [config for config, readings in others.items() if only_fresh(readings)]

@@ -38,11 +38,11 @@ def owners_alive(
     now: datetime | None = None,
     seen: Here | None = None,
     wait: Callable[[float], object] | None = None,
-    told: Callable[[str], None] | None = None,
+    notice: Callable[[str], None] | None = None,
 ) -> Callable[[str], bool]:
     """Whether an owner lives, as seen at this moment.
 
-    A process of this kernel and this PID namespace is looked at. Of any other its heartbeat tells: one that never
+    A process of this kernel and this PID namespace is looked at. Any other is judged by its heartbeat: one that never
     beat, or took leave, is dead. A young beat is believed. An old one, or one of the future, may be that of a clock
     unlike ours, so its driver is watched for `WATCH_S`: it lives if it beats meanwhile.
 
@@ -51,7 +51,7 @@ def owners_alive(
         now: Real time, UTC.
         seen: From where processes are looked at; this process without it.
         wait: Passes seconds while a driver is watched; without it nobody is watched, and an old beat is death.
-        told: Gets one line before a watch.
+        notice: Gets one line before a watch.
     """
     beats, moment, view = store.beats(), now or _utc_now(), seen or here()
     known: dict[str, bool] = {}
@@ -71,18 +71,18 @@ def owners_alive(
             return False
         if timedelta(0) <= moment - beat < timedelta(seconds=DEAD_AFTER_S):
             return True
-        return wait is not None and _beats_on(store, owner, beat, wait, told or _log.warning)
+        return wait is not None and _beats_on(store, owner, beat, wait, notice or _log.warning)
 
     return lives
 
 
 def _beats_on(
-    store: Store, owner: str, last: datetime, wait: Callable[[float], object], told: Callable[[str], None]
+    store: Store, owner: str, last: datetime, wait: Callable[[float], object], notice: Callable[[str], None]
 ) -> bool:
     """Whether a driver renews its beat within `WATCH_S`; whoever takes leave meanwhile is dead."""
     mark = Mark.read(owner)
     who = f"process {mark.pid} on {mark.host}" if mark else owner
-    told(
+    notice(
         f"{who} left rows of this study open; it cannot be looked at from here and its last sign of life is of {last:%Y-%m-%d %H:%M:%S}, "
         f"so it is watched for {WATCH_S:g} s: clocks may differ"
     )

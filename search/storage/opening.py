@@ -58,7 +58,7 @@ def engine_to_read(url: URL) -> Engine:
         signs = ("unable to open", "readonly")
         cannot_share = isinstance(error, OperationalError) and any(sign in str(error.orig) for sign in signs)
         if not cannot_share or path.with_name(path.name + "-wal").exists():
-            return engine  # its first use tells the fault
+            return engine  # its first use raises the fault
         engine.dispose()
         return _read_only(url, path, "mode=ro&immutable=1")
     return engine

@@ -1,4 +1,4 @@
-"""Which process runs a trial, so that rows of a dead one can be told from rows of a live one.
+"""Which process runs a trial, so that rows of a dead one can be distinguished from rows of a live one.
 
 No wall clock is in a mark: two processes of one host may read unlike ones. A process is known by the boot of its
 kernel, its PID namespace, its pid there and its start in clock ticks since that boot (`proc(5)`, field 22 of `stat`).
@@ -31,7 +31,7 @@ class Mark:
 
     Attributes:
         host: Its name, for people; several machines and containers may share one.
-        boot: Id of the kernel's boot; empty where it is not told, as in marks of before.
+        boot: Id of the kernel's boot; empty where unknown, as in marks of before.
         namespace: Of its PID, an inode's number; empty likewise.
         pid: In that namespace.
         ticks: Its start since that boot; empty likewise.
@@ -83,7 +83,7 @@ def here() -> Here:
 def is_provably_dead(owner: str, seen: Here | None = None) -> bool:
     """Whether `owner` is surely no live process but this one.
 
-    That can be told of a process under the same kernel and in the same PID namespace alone. This process counts as
+    That can be known of a process under the same kernel and in the same PID namespace alone. This process counts as
     dead: what it left open from an earlier run, it has abandoned. So does an owner that is no mark.
 
     Args:
@@ -102,7 +102,7 @@ def is_provably_dead(owner: str, seen: Here | None = None) -> bool:
 
 
 def is_provably_alive(owner: str, seen: Here | None = None) -> bool:
-    """Whether `owner` runs at this moment, as its process and not only its heartbeat tells."""
+    """Whether `owner` runs at this moment, as its process and not only its heartbeat shows."""
     mark, seen = Mark.read(owner), seen or here()
     if mark is None or mark == seen.me or not mark.boot or not mark.namespace:
         return False

@@ -87,7 +87,7 @@ class Reader:
         if not found:
             return {}
         ids = [row["id"] for row in found]
-        # A few by their ids; of all of a study, a database would rather not be told each.
+        # A few by their ids; of all of a study, a database takes one condition better than many ids.
         of_launch: Any = ids if len(ids) <= _FEW else select(c.id).where(*wanted)
         repeats: dict[int, list[Mapping[str, Any]]] = {}
         for row in session.execute(

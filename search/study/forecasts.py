@@ -45,12 +45,12 @@ class Settled:
 
     Attributes:
         gain: Expected growth of the front by the best next launch, as a share of its hypervolume.
-        doubt: The share by which the front would seem to grow if one of its configs were launched
+        noise_gain: The share by which the front would seem to grow if one of its configs were launched
             again, by the study's own scatter alone.
     """
 
     gain: float
-    doubt: float
+    noise_gain: float
 
     @property
     def is_reached(self) -> bool:
@@ -62,8 +62,8 @@ class Settled:
     @property
     def words(self) -> str:
         """For people: both numbers."""
-        hidden = f"starting one of its configs again would seem to grow it by {self.doubt:.2%}, by scatter alone"
-        if self.doubt > MOST_LEFT:
+        hidden = f"starting one of its configs again would seem to grow it by {self.noise_gain:.2%}, by scatter alone"
+        if self.noise_gain > MOST_LEFT:
             hidden += "; what that hides is for further starts of the contenders"
         return f"the best next launch is expected to grow the front by {self.gain:.2%}, and {hidden}"
 
@@ -85,7 +85,7 @@ def settled_by(
     outlook = sampler.outlook(study)
     if not outlook.front or outlook.measured_count < _FEWEST_MEASURED:
         return None
-    return Settled(outlook.expected_gain(sampler.remaining(study)), outlook.doubt_of(_own_noise(axes, launches)))
+    return Settled(outlook.expected_gain(sampler.remaining(study)), outlook.noise_gain_of(_own_noise(axes, launches)))
 
 
 def _own_noise(axes: Objectives, launches: Sequence[LaunchRecord]) -> tuple[float, ...]:
@@ -251,7 +251,16 @@ def prospects_of(
     free: bool = False,
     notice: Callable[[str], None] = lambda _: None,
 ) -> Prospects:
-    """What `sampler`, named `name`, expects of a study; `free` and `notice` as for `FrontierProspects`."""
+    """What `sampler`, named `name`, expects of a study; `free` and `notice` as for `FrontierProspects`.
+
+    Args:
+        name: Of the sampler.
+        sampler: Of the study.
+        study: Optuna's.
+        spec: The study file.
+        free: Whether launches cost no GPU time.
+        notice: Gets one line for people.
+    """
     if isinstance(sampler, FrontierSampler):
         return FrontierProspects(sampler, study, spec, free=free, notice=notice)
     return NoProspects(name)

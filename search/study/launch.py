@@ -122,6 +122,15 @@ class Launcher:
     ) -> LaunchRecord:
         """The row of a launch that is about to start on `slot`; `carry_out` completes it. See `run`.
 
+        Args:
+            config: What is launched.
+            slot: Where.
+            stage: Of the study that asks for it.
+            why: The reason it was chosen, one phrase.
+            trial: Optuna's number; None for a launch that is no trial.
+            expected: What the belief expects of it; None without one.
+            at_most: Launches of the whole study; None without a limit.
+
         Raises:
             LaunchesSpent: The study has `at_most` launches, those of other drivers included.
             BreakerOpen: The disk has no room for its files.

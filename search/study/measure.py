@@ -102,6 +102,12 @@ class Measurer:
         """Probe; objective phases interleaved, so that a drift of the host meets both; gate; then other loads.
 
         A ladder takes each rung once instead.
+
+        Args:
+            session: A server that is ready.
+            record: The launch's row, completed here.
+            course: Which phases, in which order.
+            turn: Where people watch.
         """
         if self._measuring.probe and session.effective.config.speculates and self._is_hopeless(session, course, turn):
             return

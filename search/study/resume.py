@@ -78,6 +78,12 @@ def open_study(context: StudyContext, *, store: Store, storage: BaseStorage, sam
 def accept_changes(name: str, fingerprint: Mapping[str, str], *, store: Store, clock: Clock) -> tuple[str, ...]:
     """Let a study go on under changed conditions, and mark it: its launches are no longer all alike.
 
+    Args:
+        name: Of the stored study.
+        fingerprint: Of today's conditions.
+        store: Holds the study.
+        clock: Dates the note.
+
     Returns:
         The differences, as the note on the study tells them; empty when there is nothing to accept.
     """
@@ -99,7 +105,7 @@ def settle(
     store: Store,
     is_live: Callable[[str], bool] | None = None,
     wait: Callable[[float], object] | None = None,
-    told: Callable[[str], None] | None = None,
+    notice: Callable[[str], None] | None = None,
 ) -> tuple[LaunchRecord, ...]:
     """Close trials and launches that no live process runs.
 
@@ -112,7 +118,7 @@ def settle(
         store: Its launches, and the drivers' signs of life.
         is_live: Of an owner; without it as `owners_alive` tells it.
         wait: Passes seconds while a driver whose clock may differ is watched, see `owners_alive`.
-        told: Gets one line before a watch.
+        notice: Gets one line before a watch.
 
     Returns:
         All launches of the study, as they are now.
@@ -121,7 +127,7 @@ def settle(
     running = trials.running()
     owners = store.owners(name)
     launches = store.launches(name)
-    is_live = is_live or owners_alive(store, wait=wait, told=told)
+    is_live = is_live or owners_alive(store, wait=wait, notice=notice)
     live = {trial.number for trial in running if is_live(str(trial.user_attrs.get(OWNER, "")))}
     cut = {number for number, owner in owners.items() if not is_live(owner)}
     launches = tuple(

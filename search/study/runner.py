@@ -93,7 +93,7 @@ def run_study(
 
     with quiet_optuna(), heartbeat(store):
         trials = Trials(study, sampler, spec, kind, claim=partial(store.claim, context.name))
-        launches = settle(trials, name=context.name, store=store, wait=pause, told=watch.notice)
+        launches = settle(trials, name=context.name, store=store, wait=pause, notice=watch.notice)
         if kind == "measured":
             _scrub_what_was_cut(context, launches)
         progress = Progress(context, store=store, budget=budget, launches=launches)

@@ -192,7 +192,7 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class Separation:
-    """What the measurements cannot tell apart, and the launch that would tell.
+    """Effects that the measurements leave confounded, and the launch that would separate them.
 
     Attributes:
         words: In a sentence.
@@ -233,7 +233,7 @@ class WhatIf:
         basis: Kind of the evidence.
         rests_on: The evidence in sentences, caveats included.
         objectives: Concurrencies of the objectives.
-        measuring_doubt: Growth of the front that noise alone would show.
+        noise_gain: Growth of the front that noise alone would show.
         decision: The verdict in one sentence.
         calibrated: The study's cost model was fitted to numbers of its own model and GPUs, so that what it says of
             a config is worth showing.
@@ -247,7 +247,7 @@ class WhatIf:
     rests_on: tuple[str, ...]
     objectives: tuple[int, ...]
     variants: tuple[Variant, ...]
-    measuring_doubt: float
+    noise_gain: float
     separations: tuple[Separation, ...]
     test: Test
     decision: str
@@ -255,8 +255,8 @@ class WhatIf:
 
     def to_json(self) -> dict[str, Any]:
         """The answer as JSON values, the derived ones included."""
-        told = asdict(self)
-        for variant, part in zip(self.variants, told["variants"], strict=True):
+        found = asdict(self)
+        for variant, part in zip(self.variants, found["variants"], strict=True):
             part["legality"] |= {"legal": variant.legality.legal, "locked": variant.legality.locked}
             part["cost"]["gpu_hours"] = variant.cost.gpu_hours
-        return told
+        return found

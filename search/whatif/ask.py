@@ -44,9 +44,9 @@ def what_if(
     )
     outlook = predictor.outlook
     variants = tuple(_variant(config, legality, predictor) for config, legality in found.items())
-    told = confounded(outlook.belief, _seen(basis), launchable=space.configs)
+    effects = confounded(outlook.belief, _seen(basis), launchable=space.configs)
     separations = tuple(
-        Separation(str(item), item.launch.config_id, outlook.forecast(item.launch).gain) for item in told
+        Separation(str(item), item.launch.config_id, outlook.forecast(item.launch).gain) for item in effects
     )
     test = _test(spec, variants, predictor, study_option or spec.study)
     return WhatIf(
@@ -58,14 +58,14 @@ def what_if(
         rests_on=basis.words,
         objectives=outlook.loads,
         variants=variants,
-        measuring_doubt=outlook.measuring_doubt,
+        noise_gain=outlook.noise_gain,
         separations=separations,
         test=test,
         decision=decision_of(
             variants,
             separations,
             test,
-            measuring_doubt=outlook.measuring_doubt,
+            noise_gain=outlook.noise_gain,
             modelled=basis.kind == "prior",
         ),
         calibrated=physics.is_calibrated_for(target=spec.model.target, kind=spec.hardware.kind),
@@ -78,8 +78,9 @@ def _seen(basis: Basis) -> Sequence[SpecConfig]:
 
 def _variant(config: SpecConfig, legality: Legality, predictor: Predictor) -> Variant:
     expectation = predictor.expectation(config)
-    doubt = predictor.outlook.measuring_doubt
-    worth = worth_of(legality, expectation, measuring_doubt=doubt, modelled=predictor.basis.kind == "prior")
+    worth = worth_of(
+        legality, expectation, noise_gain=predictor.outlook.noise_gain, modelled=predictor.basis.kind == "prior"
+    )
     unlocking = predictor.unlocking(config) if worth == "locked" else None
     return Variant(
         config_id=config.config_id,
@@ -94,7 +95,7 @@ def _variant(config: SpecConfig, legality: Legality, predictor: Predictor) -> Va
             expectation,
             unlocking,
             objectives=predictor.outlook.loads,
-            measuring_doubt=doubt,
+            noise_gain=predictor.outlook.noise_gain,
             modelled=predictor.basis.kind == "prior",
         ),
     )

@@ -69,7 +69,7 @@ def _do(variant: Variant, answer: WhatIf) -> str:
                 f"measure {answer.test.next_launch or 'a baseline'} first: nothing is measured to compare {name} with"
             )
         case "launch":
-            return f"launch {name}: grows the front by {share(expectation.gain)}, noise shows {share(answer.measuring_doubt)}"
+            return f"launch {name}: grows the front by {share(expectation.gain)}, noise shows {share(answer.noise_gain)}"
         case "long shot":
             return f"{name} is a long shot: fastest at C={load} with {share(chance)}"
         case "no":
@@ -87,5 +87,5 @@ def _patch(variant: Variant, answer: WhatIf) -> str:
             if item.twin_tps is not None:
                 return f"no patch for {name} unless {variant.unlocking.twin} makes {tps(item.twin_tps)} at C={item.concurrency}"
         return f"no patch for {name}: whatever {variant.unlocking.twin} measures"
-    worth = gain >= answer.measuring_doubt
-    return f"{'a patch' if worth else 'no patch'} for {name}: grows the front by {share(gain)}, noise shows {share(answer.measuring_doubt)}"
+    worth = gain >= answer.noise_gain
+    return f"{'a patch' if worth else 'no patch'} for {name}: grows the front by {share(gain)}, noise shows {share(answer.noise_gain)}"

@@ -21,7 +21,7 @@ from search.storage.records import LaunchRecord
 from search.whatif.answer import BasisKind
 
 _MODELLED_DOUBT = 0.1
-"""Doubt of a baseline that nobody measured, where ratios to it are all that is predicted."""
+"""Standard deviation of a baseline that nobody measured, where ratios to it are all that is predicted."""
 _CHANGED_WEIGHT = 0.5
 """Of numbers that were measured under another study file."""
 
@@ -34,7 +34,7 @@ class Basis:
         observations: Numbers, one per launch and load.
         starts: What started and what did not through its own fault.
         measured: Configs with numbers at both objectives, in order.
-        boot_s: Median time to start of its launches; None where not told.
+        boot_s: Median time to start of its launches; None where unknown.
         words: For people, one sentence each.
         earlier: What the study file names under `earlier`: it is believed as a search believes it, and nothing
             is compared with it.

@@ -34,7 +34,7 @@ class Predictor:
     Args:
         asked: Canonical; locked ones too.
         basis: The evidence.
-        model: The study's cost model, told beside the belief and used for the cost of a start.
+        model: The study's cost model, shown beside the belief and used for the cost of a start.
     """
 
     def __init__(
@@ -76,9 +76,9 @@ class Predictor:
     def cost(self, config: SpecConfig) -> Cost:
         """GPU time at the expected rates."""
         seconds = sum(self.spec.tokens_at(load) / self._rates(config, load)[1] for load in self.spec.loads)
-        told = self.basis.boot_s is not None
+        timed = self.basis.boot_s is not None
         source = f"cost model {self.spec.simulation.physics}"
-        if told:
+        if timed:
             source = "the median start of the launches behind it, and the cost model's stop"
         return Cost(self.boot_s, seconds, self.spec.model.tp, source, self._memory(config))
 
@@ -95,7 +95,7 @@ class Predictor:
         """5%, 50% and 95% of output tokens per second."""
         place = self.outlook.prior.index[config]
         low, middle, high = (
-            1000.0 * load / np.exp(self.outlook.belief.quantile(q, load, told=True)[place]) for q in _BAND
+            1000.0 * load / np.exp(self.outlook.belief.quantile(q, load, of_launch=True)[place]) for q in _BAND
         )
         return float(low), float(middle), float(high)
 
@@ -116,7 +116,7 @@ class Predictor:
             best_tps=best.output_tps if best else None,
             beats=None
             if best is None or own
-            else float(self.outlook.belief.probability_below(np.log(best.ms_per_token), load, told=True)[place]),
+            else float(self.outlook.belief.probability_below(np.log(best.ms_per_token), load, of_launch=True)[place]),
             model_tps=predict(self.model, config, load, running_limit=limit).output_tps,
         )
 
@@ -159,9 +159,9 @@ class Predictor:
             elif all(other.topk != config.topk for other in worker):
                 widths = " and ".join(map(str, sorted({other.topk or 0 for other in worker})))
                 yield f"{config.spec_version.value} with topk {config.topk} (only with {widths})."
-        told = {knob for other in seen for knob in knob_values(other)}
+        met = {knob for other in seen for knob in knob_values(other)}
         for name, value in knob_values(config):
-            if (name, value) not in told:
+            if (name, value) not in met:
                 yield f"{name} {value} with anything: its effect is a prior."
 
     def _threshold(self, config: SpecConfig, twin: SpecConfig, load: int) -> Threshold | None:
@@ -171,15 +171,15 @@ class Predictor:
         prior = self.outlook.prior.part((config, twin, *(item.config for item in self.basis.believed)))
         index, belief = prior.index, Belief.given(prior, self.basis.believed)
         goal = float(np.log(best.ms_per_token))
-        middle, doubt = float(belief.expected(load)[index[twin]]), float(belief.doubt(load)[index[twin]])
+        middle, sd = float(belief.expected(load)[index[twin]]), float(belief.std(load)[index[twin]])
 
         def even(log_ms: float) -> bool:
-            told = [*self.basis.believed, Observation(twin, load, float(np.exp(log_ms)))]
-            return bool(Belief.given(prior, told).expected(load)[index[config]] <= goal)
+            given = [*self.basis.believed, Observation(twin, load, float(np.exp(log_ms)))]
+            return bool(Belief.given(prior, given).expected(load)[index[config]] <= goal)
 
-        slow, fast = middle, middle + doubt * float(ndtri(0.001))
+        slow, fast = middle, middle + sd * float(ndtri(0.001))
         if even(slow):
-            slow = middle - doubt * float(ndtri(0.001))
+            slow = middle - sd * float(ndtri(0.001))
             fast = middle
         if not even(fast):
             return Threshold(load, best.config.config_id, best.output_tps, None, 0.0)

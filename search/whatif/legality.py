@@ -64,6 +64,12 @@ def _said_tree(text: str, defaults: Mapping[str, KnobValue]) -> tuple[int, int] 
 def legality_of(asked: SpecConfig, spec: StudySpec, space: Space, dialect: Dialect) -> tuple[SpecConfig, Legality]:
     """The canonical config of a question, and whether it may run.
 
+    Args:
+        asked: The config as asked.
+        spec: The study.
+        space: Of the study.
+        dialect: Of its release.
+
     Raises:
         UnsupportedKnob: The release has no spelling for a knob or value.
     """

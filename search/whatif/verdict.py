@@ -11,11 +11,17 @@ LONG_SHOT = 0.15
 _CERTAIN = 0.005
 
 
-def worth_of(legality: Legality, expectation: Expectation, *, measuring_doubt: float, modelled: bool) -> Worth:
+def worth_of(legality: Legality, expectation: Expectation, *, noise_gain: float, modelled: bool) -> Worth:
     """The verdict in a word.
 
-    A launch is worth its time where the growth it promises could be told from noise; a long shot
+    A launch is worth its time where the growth it promises stands out of noise; a long shot
     where that is not so, but the chance to be first somewhere is no less than `LONG_SHOT`.
+
+    Args:
+        legality: Whether it may run.
+        expectation: Of a launch of it.
+        noise_gain: Growth of the front that noise alone would show, as a share.
+        modelled: Whether nothing but a cost model stands behind the expectation.
     """
     if not legality.legal:
         return "locked" if legality.locked else "impossible"
@@ -23,7 +29,7 @@ def worth_of(legality: Legality, expectation: Expectation, *, measuring_doubt: f
         return "open"
     if all(load.measured for load in expectation.loads):
         return "measured"
-    if expectation.gain >= measuring_doubt:
+    if expectation.gain >= noise_gain:
         return "launch"
     chances = [load.beats for load in expectation.loads if load.beats is not None]
     return "long shot" if max([*chances, expectation.enters_front]) >= LONG_SHOT else "no"
@@ -36,22 +42,32 @@ def verdict_of(
     unlocking: Unlocking | None,
     *,
     objectives: tuple[int, ...],
-    measuring_doubt: float,
+    noise_gain: float,
     modelled: bool,
 ) -> str:
-    """The verdict on one config in a sentence."""
+    """The verdict on one config in a sentence.
+
+    Args:
+        config_id: Of the config.
+        worth: From `worth_of`.
+        expectation: Of a launch of it.
+        unlocking: What would make it legal, where it is locked.
+        objectives: Concurrencies of the objectives.
+        noise_gain: Growth of the front that noise alone would show, as a share.
+        modelled: Whether nothing but a cost model stands behind the expectation.
+    """
     if worth == "measured":
         return f"{config_id} is measured: {_rates(expectation)}."
     if worth == "impossible":
         return f"{config_id} cannot be launched, and nothing lifts what refuses it."
-    noise = f"the {share(measuring_doubt)} that noise alone would show"
+    noise = f"the {share(noise_gain)} that noise alone would show"
     reach = " and ".join(rate_at(load, modelled=modelled) for load in _told(expectation, objectives))
     if worth == "open":
         return f"{config_id} cannot be judged while nothing is measured; by priors alone it should reach {reach}."
     if worth == "locked" and modelled:
         return f"{config_id} would reach {reach}, by priors alone: no ground for a patch."
     if worth == "locked":
-        return f"{config_id} would reach {reach}; {_patching(expectation, unlocking, noise, measuring_doubt)}."
+        return f"{config_id} would reach {reach}; {_patching(expectation, unlocking, noise, noise_gain)}."
     said, side = {
         "launch": ("is worth a launch", "above"),
         "long shot": ("is a long shot", "below"),
@@ -68,10 +84,18 @@ def decision_of(
     separations: Sequence[Separation],
     test: Test,
     *,
-    measuring_doubt: float,
+    noise_gain: float,
     modelled: bool,
 ) -> str:
-    """What to do next, in one sentence."""
+    """What to do next, in one sentence.
+
+    Args:
+        variants: All configs that the question names.
+        separations: Effects that the measurements leave confounded.
+        test: The launch that promises most.
+        noise_gain: Growth of the front that noise alone would show, as a share.
+        modelled: Whether nothing but a cost model stands behind the expectation.
+    """
     if modelled:
         first = test.next_launch or "the baseline"
         return (
@@ -84,9 +108,9 @@ def decision_of(
         default=None,
     )
     best = max(legal, key=lambda variant: variant.expectation.gain, default=None)
-    after = _after(best, separations, test, measuring_doubt)
+    after = _after(best, separations, test, noise_gain)
     if best is not None and separations and best.config_id == separations[0].launch:
-        after = f", which also tells what these numbers cannot{after}"
+        after = f", which also shows what these numbers cannot{after}"
     patch = ""
     if locked is not None:
         more = locked.expectation.gain >= test.next_gain
@@ -108,17 +132,17 @@ def decision_of(
     return f"Do not launch {best.config_id} for its own sake{after}{patch}."
 
 
-def _after(best: Variant | None, separations: Sequence[Separation], test: Test, measuring_doubt: float) -> str:
-    """What comes first: the launch that promises most, and the one that tells most."""
+def _after(best: Variant | None, separations: Sequence[Separation], test: Test, noise_gain: float) -> str:
+    """What comes first: the launch that promises most, and the one that shows most."""
     own = best.config_id if best else ""
     if not test.next_launch or test.next_launch == own:
         return ""
     promise = f"expected growth of the front {share(test.next_gain)}"
     parts = [f"{test.next_launch} promises most per GPU hour ({promise})"]
-    if test.next_gain < measuring_doubt:
+    if test.next_gain < noise_gain:
         parts = [f"no launch promises more than noise would show (best: {test.next_launch}, {promise})"]
     if separations and separations[0].launch not in (own, test.next_launch):
-        parts.append(f"{separations[0].launch} would tell what these numbers cannot")
+        parts.append(f"{separations[0].launch} would show what these numbers cannot")
     return f"; {' and '.join(parts)}"
 
 
@@ -155,10 +179,10 @@ def _rates(expectation: Expectation) -> str:
     return ", ".join(f"{tps(load.expected)} tok/s at C={load.concurrency}" for load in expectation.loads)
 
 
-def _patching(expectation: Expectation, unlocking: Unlocking | None, noise: str, measuring_doubt: float) -> str:
+def _patching(expectation: Expectation, unlocking: Unlocking | None, noise: str, noise_gain: float) -> str:
     gain = f"expected growth of the front {share(expectation.gain)}"
     if unlocking is None or not unlocking.thresholds:
-        if expectation.gain >= measuring_doubt:
+        if expectation.gain >= noise_gain:
             return f"worth patching only if the patch costs less than that growth is worth ({gain}, above {noise})"
         return f"not worth patching ({gain}, below {noise})"
     conditions = [

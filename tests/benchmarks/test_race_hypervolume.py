@@ -40,7 +40,7 @@ def test_one_more_point_never_makes_the_hypervolume_smaller(points, more):
     assert hypervolume([*points, more], reference) >= hypervolume(points, reference) - 1e-9
 
 
-def test_expected_improvement_without_doubt_is_the_improvement():
+def test_expected_improvement_without_uncertainty_is_the_improvement():
     points, reference = np.array([[2.0, -10.0], [4.0, -20.0]]), np.array([10.0, -5.0])
     mean = np.array([[3.0, -15.0], [1.0, -30.0], [5.0, -15.0]])
     gains = expected_improvement(mean, np.full_like(mean, 1e-9), points, reference)

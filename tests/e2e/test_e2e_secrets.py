@@ -10,7 +10,7 @@ import yaml
 from fake_servers import servers_of
 from typer.testing import CliRunner
 
-from search.app import assemble
+from search.app import measured
 from search.cli.app import app
 from search.host.hardware import HostFacts
 from search.host.nvml import GpuFacts
@@ -110,9 +110,9 @@ def lab(tmp_path, monkeypatch):
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", secret("inherited secret", odd="+/="))
     monkeypatch.chdir(tmp_path)
     gpu = GpuFacts("GPU-0", "NVIDIA H200", 141 * 2**30, 0, 90, "580")
-    monkeypatch.setattr(assemble, "probe_host", lambda: HostFacts((gpu,)))
-    monkeypatch.setattr(assemble, "reap_orphans", lambda: ((), ()))
-    monkeypatch.setattr(assemble, "slot_gpus", lambda *_: ())
+    monkeypatch.setattr(measured, "probe_host", lambda: HostFacts((gpu,)))
+    monkeypatch.setattr(measured, "reap_orphans", lambda: ((), ()))
+    monkeypatch.setattr(measured, "slot_gpus", lambda *_: ())
     return tmp_path, plant
 
 

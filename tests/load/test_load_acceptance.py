@@ -1,4 +1,4 @@
-"""Which accept lengths differ beyond doubt, and which only look so."""
+"""Which accept lengths differ by more than their uncertainty, and which only look so."""
 
 from dataclasses import replace
 
@@ -34,7 +34,7 @@ def result(accept, *, tokens=4096, ids=(), requests=16, histogram=()):
         (result(2.37), result(None), False),
     ],
 )
-def test_accept_drift_is_a_fall_beyond_doubt(c1, loaded, drifted):
+def test_accept_drift_is_a_fall_beyond_its_uncertainty(c1, loaded, drifted):
     assert accept_drift(c1, loaded) is drifted
 
 

@@ -82,7 +82,7 @@ def burst(concurrency, answers, prefill_s, step_s, tokens):
     return traces
 
 
-def test_slices_do_not_take_bursts_of_prefills_for_doubt():
+def test_slices_do_not_take_bursts_of_prefills_for_uncertainty():
     # 2 s of prefills in a burst, then 2 s of decoding, six times: slices of a second would hold 0 or 1,000 tokens.
     traces = burst(concurrency=100, answers=6, prefill_s=0.02, step_s=0.1, tokens=20)
     window = steady_window(traces)

@@ -45,7 +45,11 @@ SPLIT = (Note.ACCEPT_DRIFT,)
         (answers(lambda i: 60 if i < 20 else 40), 3, SPLIT),
         (answers(lambda i: 50 if i < 20 else 55), 3, ()),  # 9 %
         (answers(lambda i: 30 if i % 2 else 90), 3, ()),  # prompts differ, halves do not
-        (answers(lambda i: (90 if i % 2 else 30) if i < 20 else (99 if i % 2 else 40)), 3, ()),  # within doubt
+        (
+            answers(lambda i: (90 if i % 2 else 30) if i < 20 else (99 if i % 2 else 40)),
+            3,
+            (),
+        ),  # within its uncertainty
         (answers(lambda i: 40 if i < 7 else 60, count=14), 3, ()),  # too few requests
         (answers(lambda i: 4 if i < 20 else 6, tokens=11), 3, ()),  # too few passes
     ],

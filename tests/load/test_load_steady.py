@@ -77,11 +77,11 @@ def test_rate_of_workers_that_start_together_does():
     assert short > 1.5 * long
 
 
-def test_doubt_within_a_staggered_phase_tells_how_far_repeats_lie_apart():
+def test_spread_within_a_staggered_phase_tells_how_far_repeats_lie_apart():
     repeats = [rates(160, staggered=True, seed=seed) for seed in range(12)]
     spread = stdev(fmean(one) for one in repeats)
-    doubt = fmean(stdev(one) / len(one) ** 0.5 for one in repeats)
-    assert 0.5 < doubt / spread < 2.5
+    within = fmean(stdev(one) / len(one) ** 0.5 for one in repeats)
+    assert 0.5 < within / spread < 2.5
 
 
 def test_measured_requests_of_a_staggered_phase_are_whole():

@@ -55,7 +55,7 @@ def test_without_any_launch_the_order_is_sane():
     latency, loaded = belief.expected(1), belief.expected(100)
     assert latency[1] < latency[0]  # a short chain is expected to help one request
     assert loaded[2] > loaded[1]  # 6,400 tokens in a pass are expected to cost more than 300
-    assert 0.5 < belief.doubt(1)[0] < 2.0
+    assert 0.5 < belief.std(1)[0] < 2.0
 
 
 def test_gated_launches_narrow_the_load_they_skipped_too():
@@ -68,7 +68,7 @@ def test_gated_launches_narrow_the_load_they_skipped_too():
         before = Belief.given(prior, observed(table, [first], rng))
         after = Belief.given(prior, [*observed(table, [first], rng), *observed(table, [other], rng, loads=(1,))])
         place = prior.index[other]
-        ratios.append([after.doubt(load)[place] / before.doubt(load)[place] for load in LOADS])
+        ratios.append([after.std(load)[place] / before.std(load)[place] for load in LOADS])
     measured, skipped = np.median(ratios, axis=0)
     assert measured < 0.2
     assert skipped < 0.95
@@ -85,7 +85,7 @@ def test_histogram_of_a_deep_chain_tells_the_shorter_ones():
         prior, [*base, Observation(deep, 1, 5.0, accept_length=3.07, histogram=(30, 20, 15, 10, 8, 7, 10))]
     )
     short = prior.index[configs[1]]
-    assert told.doubt(1)[short] < plain.doubt(1)[short]
+    assert told.std(1)[short] < plain.std(1)[short]
 
 
 def test_outlier_among_repeats_is_not_believed():
@@ -106,7 +106,7 @@ def test_earlier_study_informs_and_does_not_outvote_this_one():
     here = [Observation(off, 1, table.ms_per_token[off, 1]), Observation(chain, 1, table.ms_per_token[chain, 1])]
     none, only, both = (Belief.given(prior, seen) for seen in ([], earlier, [*earlier, *here]))
     place = prior.index[chain]
-    assert only.doubt(1)[place] < 0.5 * none.doubt(1)[place]
+    assert only.std(1)[place] < 0.5 * none.std(1)[place]
     assert np.exp(both.expected(1)[place]) == pytest.approx(table.ms_per_token[chain, 1], rel=0.1)
 
 
@@ -128,14 +128,14 @@ def test_earlier_study_that_is_off_as_a_whole_still_tells_how_configs_compare():
     assert error([*earlier, *here]) < 0.7 * error(here)  # although each of them says twice the time
 
 
-def test_told_bands_hold_noise_everywhere_and_the_models_own_doubt_where_nothing_was_measured():
+def test_told_bands_hold_noise_everywhere_and_the_models_own_uncertainty_where_nothing_was_measured():
     table = invented(3)
     prior = Prior.of(table.configs, LOADS)
     off, chain = table.configs[0], next(config for config in table.configs if config.topk == 1)
     belief = Belief.given(prior, [Observation(off, 1, 10.0, 0.001)])
 
     def width(config, *, told):
-        low, high = (belief.quantile(q, 1, told=told)[prior.index[config]] for q in (0.05, 0.95))
+        low, high = (belief.quantile(q, 1, of_launch=told)[prior.index[config]] for q in (0.05, 0.95))
         return (high - low) / (2 * 1.645)
 
     noise = belief.noise[0]
@@ -144,7 +144,7 @@ def test_told_bands_hold_noise_everywhere_and_the_models_own_doubt_where_nothing
     widened = width(chain, told=True) ** 2 - width(chain, told=False) ** 2
     assert widened == pytest.approx(noise**2 + 0.05**2, rel=0.3)
     # At the other load `off` was not measured either.
-    at_other = [belief.quantile(q, 100, told=told)[0] for told in (False, True) for q in (0.05, 0.95)]
+    at_other = [belief.quantile(q, 100, of_launch=told)[0] for told in (False, True) for q in (0.05, 0.95)]
     assert at_other[2] < at_other[0] and at_other[3] > at_other[1]
 
 

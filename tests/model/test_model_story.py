@@ -52,7 +52,7 @@ def test_width_and_worker_are_confounded_and_the_chain_on_v1_would_tell(prior):
     told = named["v1-k1-s2-d3"]
     assert told.effect == "worker"
     assert "width" in told.rivals
-    assert told.doubt > 0.1
+    assert told.std > 0.1
     assert "v2-k1-s2-d3 and v1-k4-s3-d16 differ in worker and width" in str(told)
     assert not any(item.launch.spec_version == "v2" and item.launch.topk > 1 for item in found)
 
@@ -84,4 +84,4 @@ def test_bands_from_two_of_the_configs_hold_the_third_and_are_no_shrug(prior):
 def test_band_of_a_measured_config_is_narrow(prior):
     belief = Belief.given(prior, numbers())
     places = [prior.index[item.config] for item in numbers()]
-    assert max(belief.doubt(load)[places].max() for load in LOADS) < 0.03
+    assert max(belief.std(load)[places].max() for load in LOADS) < 0.03

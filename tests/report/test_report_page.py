@@ -136,7 +136,7 @@ def test_extrapolated_results_are_hollow_and_say_so(content):
     assert text.count('<span class="tag warn">extrapolated</span>') >= 2  # its pick and its row
 
 
-def test_pareto_draws_doubt_only_where_it_is_known(content):
+def test_pareto_draws_uncertainty_only_where_it_is_known(content):
     def certain(estimate):
         return replace(estimate, lo=None, hi=None)
 

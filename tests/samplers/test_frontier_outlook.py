@@ -46,7 +46,7 @@ def story():
     return outlook_of(seen)
 
 
-def test_front_of_the_story_is_off_and_the_chain_within_their_doubt(story):
+def test_front_of_the_story_is_off_and_the_chain_within_their_uncertainty(story):
     assert SpecConfig("off") in story.front
     assert SpecConfig("v1", 4, 3, 16) not in story.front
 
@@ -84,7 +84,7 @@ def test_dearer_launch_of_equal_gain_is_worth_less():
     assert cheap.worth(config) > 5 * dear.worth(config)
 
 
-def test_expected_gain_falls_below_measuring_doubt_once_all_is_known():
+def test_expected_gain_falls_below_noise_gain_once_all_is_known():
     table = invented(1, roughness=0.0)
     prior = Prior.of(table.configs)
     feasibility = Feasibility(table.configs)
@@ -99,11 +99,11 @@ def test_expected_gain_falls_below_measuring_doubt_once_all_is_known():
         return Outlook(prior, feasibility, observations=seen, starts=starts, measured=measured)
 
     early, late = look(table.configs[:2]), look(table.configs[:-1])
-    assert early.expected_gain(table.configs[2:]) > early.measuring_doubt
-    assert late.expected_gain(table.configs[-1:]) < late.measuring_doubt
+    assert early.expected_gain(table.configs[2:]) > early.noise_gain
+    assert late.expected_gain(table.configs[-1:]) < late.noise_gain
 
 
-def test_among_gains_far_beneath_the_measuring_doubt_the_sure_start_goes_first():
+def test_among_gains_far_beneath_the_noise_gain_the_sure_start_goes_first():
     table = invented(1, roughness=0.0)
     times = table.ms_per_token
     slow_last = sorted(table.configs, key=lambda config: times[config, 1] * times[config, 100])
@@ -112,21 +112,21 @@ def test_among_gains_far_beneath_the_measuring_doubt_the_sure_start_goes_first()
     prior = Prior.of(table.configs)
 
     class Chances:
-        def __init__(self, doubtful=None):
-            self.told = np.array([0.5 if config == doubtful else 0.96 for config in table.configs])
+        def __init__(self, uncertain=None):
+            self.told = np.array([0.5 if config == uncertain else 0.96 for config in table.configs])
 
         def probability(self, starts):
             return self.told
 
-    def look(doubtful=None):
-        return Outlook(prior, Chances(doubtful), observations=seen, starts=[], measured=measured)
+    def look(uncertain=None):
+        return Outlook(prior, Chances(uncertain), observations=seen, starts=[], measured=measured)
 
     sure = look()
     gains = {config: sure.gains[prior.index[config]] for config in others}
-    far = [config for config in others if sure.expected_gain([config]) < 0.01 * sure.measuring_doubt]
+    far = [config for config in others if sure.expected_gain([config]) < 0.01 * sure.noise_gain]
     hopeful, safe = max(far, key=gains.get), min(far, key=gains.get)
-    outlook = look(doubtful=hopeful)
-    assert gains[hopeful] * 0.5**2 > gains[safe] * 0.96**2  # growth alone would take the doubtful one
+    outlook = look(uncertain=hopeful)
+    assert gains[hopeful] * 0.5**2 > gains[safe] * 0.96**2  # growth alone would take the uncertain one
     assert outlook.best([hopeful, safe], per_second=False) == safe
 
 

@@ -23,7 +23,7 @@ def test_front_leaves_out_dominated_and_repeated_points():
     assert front_of(np.array([(1.0, 3.0), (2.0, 1.0), (1.0, 2.0), (2.0, 1.0)])).tolist() == [1, 0]
 
 
-def test_without_doubt_the_expected_growth_is_the_growth():
+def test_without_uncertainty_the_expected_growth_is_the_growth():
     front = np.array([(2.0, 1.0), (1.0, 3.0)])
     gain = expected_improvement(front, ZERO, np.array([(1.5, 2.0), (0.5, 0.5)]), np.full((2, 2), 1e-9))
     assert gain == pytest.approx([0.5, 0.0], abs=1e-6)
@@ -64,7 +64,7 @@ def test_lognormal_growth_agrees_with_sampling():
     assert exact == pytest.approx(np.mean(sampled), rel=0.03)
 
 
-def test_lognormal_growth_without_doubt_is_the_growth():
+def test_lognormal_growth_without_uncertainty_is_the_growth():
     # From a rate of 700 to 1000 tok/s, and from 14 down to 10 ms: 4 times 300.
     empty = np.zeros((0, 2))
     gain = expected_improvement_lognormal(

@@ -128,7 +128,7 @@ def test_live_driver_in_another_namespace_lives_by_its_next_beat_whatever_the_cl
         shared.beat(owner, NOW + timedelta(seconds=seconds))
 
     seen = elsewhere(namespace="1")
-    is_live = owners_alive(shared, now=NOW + timedelta(seconds=skew_s), seen=seen, wait=next_beat, told=lines.append)
+    is_live = owners_alive(shared, now=NOW + timedelta(seconds=skew_s), seen=seen, wait=next_beat, notice=lines.append)
     assert is_live(owner) and is_live(owner)
     assert len(lines) == 1 and str(child.pid) in lines[0]
 

@@ -105,11 +105,11 @@ def test_what_nobody_asked_for_or_expected_is_left_out(spec):
 
 def test_starts_are_counted_against_their_chances_and_sure_ones_that_failed_are_named(spec):
     tree = SpecConfig.from_id("v1-k2-s2-d7")
-    doubtful = replace(EXPECTED, feasible=0.3)
+    unlikely = replace(EXPECTED, feasible=0.3)
     launches = [
         launch(3),
         failed(4, Reason.OOM_GRAPH, tree),
-        failed(5, Reason.OOM_GRAPH, SpecConfig.from_id("v1-k1-s1-d2"), expected=doubtful),
+        failed(5, Reason.OOM_GRAPH, SpecConfig.from_id("v1-k1-s1-d2"), expected=unlikely),
     ]
     said = predictions(spec, launches).sentences
     assert "Of 3 configs it expected 2.1 to give a measurement; 1 did." in said

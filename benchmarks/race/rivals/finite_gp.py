@@ -85,7 +85,7 @@ class FiniteGp(ListedEntrant):
         """Expected gain of a launch at each row."""
         predicted = [model.predict(at) for model in self._models()]
         mean = np.column_stack([value for value, _ in predicted])
-        spread = np.column_stack([doubt for _, doubt in predicted])
+        spread = np.column_stack([sd for _, sd in predicted])
         return expected_improvement(mean, spread, logs(self.measured().values()), self.reference())
 
     def skips(self, config: SpecConfig, low: Sequence[PhaseResult]) -> bool:
