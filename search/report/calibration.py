@@ -54,7 +54,7 @@ def _add_load(figure: go.Figure, numbers: list[PredictedValue], *, colour: str, 
         opacity=0.3,
     )  # fmt: skip
     figure.add_scatter(
-        x=at, y=[100 * (one.ratio - 1) for one in numbers], mode="markers", name=name,
+        x=at, y=[round(100 * (one.ratio - 1), 3) for one in numbers], mode="markers", name=name,
         marker={
             "color": colour, "size": 9,
             "symbol": ["circle" if one.held else "x" for one in numbers],

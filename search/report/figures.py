@@ -247,8 +247,9 @@ def _axis_layout(axis: Objective) -> dict[str, Any]:
 
 def error_bars(estimates: Sequence[Estimate | Gain], colour: str, *, scale: float = 1) -> dict[str, Any]:
     """From each value to the ends of its interval; none where it has none."""
-    above = [None if one.hi is None else scale * (one.hi - one.value) for one in estimates]
-    below = [None if one.lo is None else scale * (one.value - one.lo) for one in estimates]
+    # Six digits draw as well as sixteen, and a page holds thousands of them.
+    above = [None if one.hi is None else float(f"{scale * (one.hi - one.value):.6g}") for one in estimates]
+    below = [None if one.lo is None else float(f"{scale * (one.value - one.lo):.6g}") for one in estimates]
     return {
         "type": "data", "symmetric": False, "array": above, "arrayminus": below,
         "color": colour, "thickness": 1, "width": 3,

@@ -28,15 +28,23 @@ from search.report.text import counted, metric_bounds
 from search.stats.estimates import Estimate
 
 
+_CONFIGS = 60
+"""Configs in the table of drafts, the best scores first: each has a row for every load."""
+
+
 def drafts(content: ReportContent) -> Iterator[Block]:
     """Accept length, cycle and break-even accept length of every config at every load."""
-    told = list(drafting(content))
+    best = {result.config for result in content.judgement.results[:_CONFIGS]}
+    best |= {result.config for result in content.judgement.front}
+    told = [one for one in drafting(content) if one.config in best]
     if not told:
         return
+    more = len(content.judgement.results) > _CONFIGS
     yield Text(
         "Accept length: output tokens per verify pass, of at most steps + 1. Cycle: from one verify pass to the next. "
         "Break-even: the accept length a draft must reach for this shape to be as fast as the best baseline at this load, "
-        "were its cycle to take as long; a draft that reaches more pays.",
+        "were its cycle to take as long; a draft that reaches more pays."
+        + (f" Of the front and the {_CONFIGS} best scores." if more else ""),
         aside=True,
     )
     columns = (

@@ -187,10 +187,10 @@ def configs(content: ReportContent) -> Iterator[Block]:
 def _config_table(
     content: ReportContent, results: Sequence[ConfigResult], *, brief: bool = False
 ) -> tuple[list[Column], list[Row]]:
-    axes = _value_columns(content)
+    axes, loads = _value_columns(content), content.columns
     columns = [Column("config")]
     columns += [Column(axis_words(axis), numeric=True, low_is_good=_low(axis)) for axis in axes]
-    columns += [Column(f"C={load} tok/s", numeric=True) for load in content.columns]
+    columns += [Column(f"C={load} tok/s", numeric=True) for load in loads]
     if not brief:
         columns += [Column(f"accept C={load}", numeric=True) for load in content.objective_loads]
     columns += [Column("score", numeric=True)]
@@ -209,7 +209,7 @@ def _config_table(
                     ci=metric_bounds(axis.metric, value, band=here.band),
                 )
             )
-        cells += [_rate_cell(content, result, load) for load in content.columns]
+        cells += [_rate_cell(content, result, load) for load in loads]
         for load in () if brief else content.objective_loads:
             at = result.loads.get(load)
             cells.append(
