@@ -27,7 +27,6 @@ from search.report.drafting import Drafting, drafting
 from search.report.text import counted, metric_bounds
 from search.stats.estimates import Estimate
 
-
 _CONFIGS = 60
 """Configs in the table of drafts, the best scores first: each has a row for every load."""
 

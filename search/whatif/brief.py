@@ -69,7 +69,9 @@ def _do(variant: Variant, answer: WhatIf) -> str:
                 f"measure {answer.test.next_launch or 'a baseline'} first: nothing is measured to compare {name} with"
             )
         case "launch":
-            return f"launch {name}: grows the front by {share(expectation.gain)}, noise shows {share(answer.noise_gain)}"
+            return (
+                f"launch {name}: grows the front by {share(expectation.gain)}, noise shows {share(answer.noise_gain)}"
+            )
         case "long shot":
             return f"{name} is a long shot: fastest at C={load} with {share(chance)}"
         case "no":
