@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
-from search.errors import InvalidConfig
+from search.errors import ImpossibleTree, InvalidConfig
 
 KnobValue: TypeAlias = str | int | bool
 
@@ -126,7 +126,7 @@ class SpecConfig:
         room = tree_bound(topk=self.topk, num_steps=self.num_steps)
         # topk 1 is exempt: SGLang rewrites its draft tokens to steps + 1, see `canonical`.
         if self.topk > 1 and self.num_draft_tokens > room:
-            raise InvalidConfig(
+            raise ImpossibleTree(
                 f"`num_draft_tokens <= 1 + topk + (num_steps - 1) * topk**2 = {room}` must hold for topk {self.topk} and "
                 f"num_steps {self.num_steps}, but got {self.num_draft_tokens}. Lower `num_draft_tokens`, or raise "
                 "`num_steps` or `topk`."

@@ -37,6 +37,10 @@ class InvalidConfig(UsageError):
     """A configuration that no SGLang release could run, such as an impossible tree."""
 
 
+class ImpossibleTree(InvalidConfig):
+    """More draft tokens than the tree has room for."""
+
+
 class UnsupportedKnob(UsageError):
     """A knob or value that the study's SGLang release cannot express. Never dropped in silence."""
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent / "search"
-TO_DO = ("report/markup",)
+TO_DO: tuple[str, ...] = ()
 """Where some still do not; a room leaves the list when it is done."""
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from search.config import SpecConfig
 from search.physics.cost import predict, running_requests
-from search.physics.model import LIMITS, UNITS, CostModel, FitPoint, Kind, Origin, Physics
+from search.physics.model import LIMITS, UNITS, CostModel, FitPoint, FittedFor, Kind, Origin, Physics
 
 TOLERANCE: Final = 0.006
 """Relative error of a number that weighs as much as one standard deviation of a prior."""
@@ -64,6 +64,7 @@ class Recipe:
     name: str
     about: str
     parameters: Mapping[str, Free | Held]
+    fitted_for: FittedFor | None = None
     caveats: tuple[str, ...] = ()
 
     @property
@@ -108,6 +109,7 @@ def fit_physics(recipe: Recipe, targets: Sequence[Target], *, members: tuple[Cos
         ),
         caveats=recipe.caveats,
         members=members,
+        fitted_for=recipe.fitted_for,
     )
 
 

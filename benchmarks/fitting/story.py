@@ -6,13 +6,14 @@ from types import MappingProxyType
 from typing import Final
 
 from benchmarks.fitting.fit import Free, Held, Recipe
-from search.physics.model import Kind
+from search.physics.model import FittedFor, Kind
 
 _PRIOR, _ASSUMED = Kind.PRIOR, Kind.ASSUMED
 
 STORY: Final = Recipe(
     name="kimi-k25-story",
     about="Kimi-K2.5 INT4 on 8x RTX PRO 6000 Blackwell over PCIe, EAGLE-3, a patched SGLang 0.5.9",
+    fitted_for=FittedFor(model="Kimi-K2.5", gpus="RTX PRO 6000"),
     caveats=(
         "The tree of the story has topk 4 and 16 draft tokens; its depth is not stated and taken as 3 steps.",
         "topk 1 was seen only on v2 and topk 4 only on v1: what is width and what is the worker version rests on "

@@ -38,6 +38,11 @@ def judge(spec: StudySpec, launches: Sequence[LaunchRecord], memo: Memo | None =
     beyond = beyond_winners(arenas, winners)
     at_objectives = objective_winners(spec.axes, arenas, results)
     answers = tuple(verdicts(spec, arenas, launches))
+    cautions = (
+        *assumed_sentences(spec, arenas),
+        *drift_sentences(drifts),
+        *slot_sentences(launches, arenas),
+    )
     return Judgement(
         baselines=tuple(result for result in results if not result.config.speculates),
         results=tuple(results),
@@ -47,12 +52,8 @@ def judge(spec: StudySpec, launches: Sequence[LaunchRecord], memo: Memo | None =
         picks=tuple(picks(spec, results, winners, at_objectives)),
         failures=tuple(_failures(launches)),
         verdicts=answers,
-        headlines=(
-            *headlines(results, winners, beyond, at_objectives),
-            *assumed_sentences(spec, arenas),
-            *drift_sentences(drifts),
-            *slot_sentences(launches, arenas),
-        ),
+        headlines=(*headlines(results, winners, beyond, at_objectives), *cautions),
+        cautions=cautions,
         remarks=(
             *remarks(results, launches, order),
             *scatter_sentences(arenas),

@@ -330,6 +330,8 @@ class Judgement:
             worth a launch, not facts. Empty unless the study is simulated.
         headlines: The answer in words, one sentence each: winner per load, from which load to
             which speculation pays, what drifted, what rests on extrapolation.
+        cautions: Those of the headlines that say how far the others may be trusted: scatter that is assumed, hosts and
+            slots that drifted.
         remarks: What people should know of single configs, one sentence each: repeats that stand
             apart, answers that are not the baseline's, accept lengths that should be equal.
         barred: Configs whose answers were garbage in some launch; they are in no other list.
@@ -349,6 +351,7 @@ class Judgement:
     failures: tuple[FailedLaunch, ...]
     verdicts: tuple[QuestionVerdict, ...]
     headlines: tuple[str, ...]
+    cautions: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     barred: tuple[SpecConfig, ...] = ()
     predictions: PredictedValues = PredictedValues()

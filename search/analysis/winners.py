@@ -40,8 +40,8 @@ def arenas_of(
 ) -> dict[Key, Arena]:
     """Every metric and load that anything was measured at, with its verdict.
 
-    Left out of a contest, though not of the pool of scatter, are configs whose numbers may not be recommended,
-    whose answers are lossy, and extrapolated ones as long as anything that speculates rests on data: a simulator fitted to three configs would
+    Left out of a contest, though not of the pool of scatter, are configs whose answers are lossy or whose numbers may
+    not be recommended at any load, for one server serves all of them; and extrapolated ones as long as anything that speculates rests on data: a simulator fitted to three configs would
     else answer with a fourth that nobody measured.
 
     Args:
@@ -51,7 +51,9 @@ def arenas_of(
         memo: See `Memo`.
     """
     synthetic = all_synthetic(results)
-    lossy = {result.config for result in results if result.lossy}
+    recommended = {
+        result.config for result in results if not result.lossy and recommendable(result.notes, synthetic=synthetic)
+    }
     expects = Expectations.of(spec) if any(result.extrapolated for result in results) else None
     found = {}
     for key, groups in readings_of(spec, measured_launches(launches), memo).items():
@@ -59,9 +61,7 @@ def arenas_of(
         known = {config: readings for config, readings in groups.items() if config in at}
         if not known:
             continue
-        allowed = {
-            config for config in known if config not in lossy and recommendable(at[config].notes, synthetic=synthetic)
-        }
+        allowed = {config for config in known if config in recommended}
         guessed = frozenset(config for config in known if at[config].extrapolated)
         grounded = allowed - guessed
         found[key] = arena_of(
@@ -112,6 +112,9 @@ def picks(
 ) -> list[Pick]:
     """One pick per config with all its roles; the objectives' roles come first.
 
+    All are winners of the same contests: `best-score` is the one of the objectives' winners whose score is best, not
+    whatever scored best by luck. Loads that nobody asked for have a pick where a gain is claimed there.
+
     Args:
         spec: Names roles by its objectives.
         results: Of all configs.
@@ -122,9 +125,13 @@ def picks(
     at = {winner.concurrency: winner.config.config_id for winner in winners}
     chosen = {winner.objective: winner.config.config_id for winner in at_objectives}
     wanted = [(_role(axis), chosen.get(axis) if not is_rate(axis) else at.get(axis.concurrency)) for axis in spec.axes]
-    wanted.append(("best-score", _best(results)))
+    by_score = [result.config.config_id for result in results if not isnan(result.score)]
+    won = {config_id for _, config_id in wanted}
+    wanted.append(("best-score", next((config_id for config_id in by_score if config_id in won), None)))
     named = {axis.concurrency for axis in spec.axes if is_rate(axis)}
-    wanted += [(f"best-at-c{load}", at.get(load)) for load in sorted(set(spec.watch) - named)]
+    claimed = {winner.concurrency for winner in winners if winner.claimed}
+    measured = {winner.concurrency for winner in winners if not winner.only_expected}
+    wanted += [(f"best-at-c{load}", at[load]) for load in sorted(((set(spec.watch) & measured) | claimed) - named)]
     for role, config_id in wanted:
         if config_id is not None:
             roles.setdefault(config_id, []).append(role)
@@ -263,9 +270,10 @@ def _like(
     return mine, theirs
 
 
-def _best(results: Sequence[ConfigResult]) -> str | None:
+def leader(results: Sequence[ConfigResult]) -> SpecConfig | None:
+    """The best score so far, of what may be recommended: worth starting again, and nothing to be recommended yet."""
     synthetic = all_synthetic(results)
     allowed = [result for result in results if not result.lossy and recommendable(result.notes, synthetic=synthetic)]
     if not allowed or not any(not result.config.speculates for result in results):
         return None
-    return max(allowed, key=lambda result: -1.0 if isnan(result.score) else result.score).config.config_id
+    return max(allowed, key=lambda result: -1.0 if isnan(result.score) else result.score).config

@@ -10,6 +10,7 @@ from search.app.measured import assemble_measured
 from search.app.options import RunOptions
 from search.app.replayed import assemble_replayed
 from search.app.simulated import assemble_simulated
+from search.app.studies import study_files
 from search.errors import UsageError
 from search.spec.file import known_studies, packaged_spaces
 
@@ -44,5 +45,9 @@ def assemble(options: RunOptions, *, raw: tuple[str, ...] | None = None) -> Asse
         return ENGINES["replay"](options, raw)
     if options.study is None:
         known = ", ".join(known_studies((options.here / "spaces", packaged_spaces())))
-        raise UsageError(f"`--study` names a study, or `--replay` a recording. Known studies: {known or 'none'}.")
+        listed = "\n".join(study_files(options.here))
+        raise UsageError(
+            f"`--study` names a study, or `--replay` a recording. Known studies: {known or 'none'}.\n{listed}\n"
+            "`python -m search init --model PATH --draft PATH` writes one for your model."
+        )
     return ENGINES["simulated" if options.simulate else "sglang"](options, raw)

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from search.app.options import RunOptions
+from search.app.serving import check_serving
 from search.cluster import Executor, InlineExecutor
 from search.contracts import Clock, Engine, RealClock, VirtualClock
 from search.dialects import Dialect
@@ -85,7 +86,12 @@ def assembly_of(
         open_executor: Takes the GPUs, or none.
         dialect: Of the release; None where nothing is launched.
         name: In place of the study file's.
+
+    Raises:
+        UsageError: The study's `serving:` is wrong for the release.
     """
+    if dialect is not None:
+        check_serving(spec, dialect)
     stored = study_name(name or spec.study, kind)
     return Assembly(
         spec=spec,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -43,6 +43,8 @@ class Plan:
         fixed_s: Of it, for baselines and known configs.
         again_s: Of it, for what is started again after the search.
         hours: Of the budget.
+        wanted_s: For all launches, were there no limit of hours.
+        left_out: What the hours leave no room for, a line each.
         ceiling_s: No start-up may take longer than this.
         earlier: What is believed before the first launch, one line for each recording.
     """
@@ -60,6 +62,8 @@ class Plan:
     fixed_s: float = 0.0
     again_s: float = 0.0
     hours: float = 0.0
+    wanted_s: float = 0.0
+    left_out: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The plan as JSON values."""
@@ -74,6 +78,8 @@ class Plan:
             "stages": asdict(self.stages),
             "launches": self.launches,
             "expected_hours": round(self.expected_s / 3600, 2),
+            "budget_hours": self.hours,
+            "left_out": list(self.left_out),
             "physics": self.physics,
             "earlier": list(self.earlier),
         }
@@ -92,22 +98,31 @@ class Plan:
         yield "launches by stage:"
         yield from self.stages.lines()
         yield from self.stages.shortfalls()
+        rest_s = self.hours * 3600 - self.fixed_s - self.again_s
         yield (
             f"  baselines and known configs take about {duration(self.fixed_s)}, what is started again at the end about "
-            f"{duration(self.again_s)}; the search has the rest of {self.hours:g} hours"
+            f"{duration(self.again_s)}; the search has {'the rest' if rest_s > 0 else 'nothing'} of {self.hours:g} hours"
         )
         yield (
-            f"at most {self.launches} launches, about {duration(self.expected_s)} by the cost model "
+            f"budget: {self.launches} launches and {self.hours:g} hours; about {duration(self.expected_s)} by the cost model "
             f"`{self.physics}`; no start may take longer than {duration(self.ceiling_s)}"
         )
+        for line in self.left_out:
+            yield f"  left out: {line}"
 
 
-def plan_of(spec: StudySpec, *, launches: int) -> Plan:
+def plan_of(spec: StudySpec, *, launches: int, hours: float | None = None) -> Plan:
     """Plan a study.
+
+    Args:
+        spec: The study file.
+        launches: Of the study's whole life.
+        hours: Of its whole life; those of the study file without it.
 
     Raises:
         UsageError: Release, patches, choices or cost model are not known.
     """
+    hours = spec.budget.hours if hours is None else hours
     space = spec.space_of(for_release(spec.engine.release))
     physics = load_physics(spec.simulation.physics)
     known, impossible = _known(spec, space)
@@ -131,6 +146,7 @@ def plan_of(spec: StudySpec, *, launches: int) -> Plan:
     rest = [config for config in space.configs if config not in stages]
     mean = sum(expected_launch_s(spec, physics.model, config) for config in rest) / max(len(rest), 1)
     expected_s = sum(launch.expected_s for launch in first) + mean * (count - len(first))
+    budget_s = hours * 3600 * spec.slots
     return Plan(
         study=spec.study,
         summary=SpaceSummary.of(space),
@@ -138,14 +154,43 @@ def plan_of(spec: StudySpec, *, launches: int) -> Plan:
         impossible=impossible,
         stages=stages_of,
         launches=count,
-        expected_s=min(expected_s, spec.budget.hours * 3600 * spec.slots),
+        expected_s=min(expected_s, budget_s),
         fixed_s=sum(launch.expected_s for launch in first),
         again_s=mean * (again - spec.slots + 1),
-        hours=spec.budget.hours,
+        hours=hours,
+        wanted_s=expected_s,
+        left_out=tuple(_left_out(first, mean, budget_s, stages_of, count - len(first) - again)),
         physics=physics.name,
         ceiling_s=spec.deployment.boot_ceiling_s,
         earlier=earlier_evidence(spec, space).words,
     )
+
+
+def _left_out(
+    first: Sequence[FirstLaunch], each_s: float, budget_s: float, stages: StageBudgets, proposals: int
+) -> Iterator[str]:
+    """What does not fit into the hours, in the order in which the stages yield to one another.
+
+    Args:
+        first: Baselines and known configs, which come first.
+        each_s: Of any other launch.
+        budget_s: Of all slots together.
+        stages: Of the launches.
+        proposals: That the sampler could make.
+    """
+    spent = 0.0
+    for launch in first:
+        spent += launch.expected_s
+        if spent > budget_s:
+            yield f"{launch.config_id} ({launch.stage}), from {duration(spent - launch.expected_s)} on"
+    for name, count in (("closing baseline", stages.closing), ("confirmation", stages.confirm + stages.ladder)):
+        fits = max(0, min(count, int((budget_s - spent) / each_s))) if each_s else count
+        spent += fits * each_s
+        if fits < count:
+            yield f"{count - fits} of {count} {name}{'s' if count > 1 else ''}"
+    fits = max(0, min(proposals, int((budget_s - spent) / each_s))) if each_s else proposals
+    if fits < proposals:
+        yield f"{proposals - fits} of {proposals} launches that the sampler could propose; the budget has room for {fits}"
 
 
 def expected_launch_s(spec: StudySpec, model: CostModel, config: SpecConfig) -> float:
@@ -161,6 +206,35 @@ def expected_launch_s(spec: StudySpec, model: CostModel, config: SpecConfig) -> 
         )
         total += spec.tokens_at(load) / expected.output_tps
     return total
+
+
+@dataclass(frozen=True, slots=True)
+class Estimates:
+    """What a study may take before it tells by itself, by its cost model.
+
+    Attributes:
+        launch_s: Of a config: its start, all of its phases, and its stop.
+        rate: Of a config and a concurrency: output tokens per second.
+        hours: Of the budget.
+    """
+
+    launch_s: Callable[[SpecConfig], float]
+    rate: Callable[[SpecConfig, int], float]
+    hours: float
+
+
+def estimates_of(spec: StudySpec, *, hours: float | None = None) -> Estimates:
+    """Estimates by the study's cost model; `hours` in place of the study file's.
+
+    Raises:
+        UsageError: The cost model is not known.
+    """
+    model, limit = load_physics(spec.simulation.physics).model, spec.engine.max_running_requests
+    return Estimates(
+        launch_s=lambda config: expected_launch_s(spec, model, config),
+        rate=lambda config, load: predict(model, config, load, running_limit=limit).output_tps,
+        hours=spec.budget.hours if hours is None else hours,
+    )
 
 
 def _known(spec: StudySpec, space: Space) -> tuple[list[SpecConfig], tuple[str, ...]]:

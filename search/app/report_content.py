@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from search.analysis.findings import Judgement
+from search.app.serving import serving_command
 from search.config import SpecConfig
 from search.dialects import Dialect, for_release
-from search.errors import UnknownRelease
-from search.report.content import ReportContent
+from search.errors import SearchError, UnknownRelease, UsageError
+from search.physics.files import load_physics
+from search.report.content import ReportContent, ServingCommand
 from search.server.command import server_command
 from search.server.ports import PortBlock
 from search.space import SpaceSummary
@@ -31,6 +34,7 @@ class ContentBuilder:
         self._spec = spec
         self._study = study
         self._dialect = _dialect(spec)
+        self._is_rehearsal = study.kind == "simulated" and not is_calibrated(spec)
         self._provenance, details = _provenance(spec, study)
         self._details = (*study.notes, *details)
         self._space: SpaceSummary | None = None
@@ -39,7 +43,9 @@ class ContentBuilder:
 
     def content(self, launches: tuple[LaunchRecord, ...], judgement: Judgement) -> ReportContent:
         """The report over `launches`."""
+        judgement = rehearsed(judgement) if self._is_rehearsal else judgement
         wanted = {result.config for result in judgement.front} | {pick.result.config for pick in judgement.picks}
+        wanted |= {config for winner in judgement.winners for config in (winner.config, winner.baseline)}
         return ReportContent(
             spec=self._spec,
             study=self._study,
@@ -49,12 +55,49 @@ class ContentBuilder:
             provenance=self._provenance,
             details=self._details,
             space=self._space,
+            serving={} if self._is_rehearsal else dict(self._serving(wanted)),
+            is_rehearsal=self._is_rehearsal,
         )
 
     def _commands(self, configs: Iterable[SpecConfig]) -> Iterator[tuple[str, str]]:
         if self._dialect is not None:
             for config in sorted(configs, key=str):
                 yield config.config_id, server_script(config, self._spec, self._dialect)
+
+    def _serving(self, configs: Iterable[SpecConfig]) -> Iterator[tuple[str, ServingCommand]]:
+        """None where the stored `serving:` is wrong for the release: a run refuses it, and a report is made all the same."""
+        if self._dialect is None:
+            return
+        try:
+            for config in sorted(configs, key=str):
+                yield config.config_id, serving_command(config, self._spec, self._dialect)
+        except SearchError:
+            return
+
+
+def is_calibrated(spec: StudySpec) -> bool:
+    """Whether the study's cost model was fitted to numbers of its own model and GPUs; False where it cannot be read."""
+    try:
+        physics = load_physics(spec.simulation.physics)
+    except UsageError:
+        return False
+    return physics.is_calibrated_for(target=spec.model.target, kind=spec.hardware.kind)
+
+
+def rehearsed(judgement: Judgement) -> Judgement:
+    """What may be said of invented numbers: that they are there. No winner, pick, verdict or advice."""
+    return replace(
+        judgement,
+        winners=(),
+        beyond=(),
+        picks=(),
+        verdicts=(),
+        headlines=(),
+        cautions=(),
+        remarks=(),
+        objective_winners=(),
+        knobs=(),
+    )
 
 
 def server_script(config: SpecConfig, spec: StudySpec, dialect: Dialect) -> str:
@@ -75,7 +118,6 @@ def _dialect(spec: StudySpec) -> Dialect | None:
 
 def _provenance(spec: StudySpec, study: StudyRecord) -> tuple[tuple[str, ...], tuple[str, ...]]:
     if study.kind == "simulated":
-        from search.physics.files import load_physics
         from search.physics.provenance import fit_lines, parameter_lines, summary
 
         physics = load_physics(spec.simulation.physics)

@@ -12,10 +12,12 @@ from search.app.assemble import assemble
 from search.app.assembly import Assembly
 from search.app.command_line import command_line
 from search.app.options import RunOptions
+from search.app.plan import Estimates, estimates_of
 from search.app.report_content import ContentBuilder
 from search.app.stored import spec_of
 from search.contracts import Clock, RealClock
 from search.report.content import ReportContent
+from search.report.decision import decide
 from search.report.listener import ReportListener, RunLog
 from search.spec.stored import masker_of
 from search.storage.optuna_side import optuna_storage
@@ -24,7 +26,7 @@ from search.storage.records import LaunchRecord
 from search.storage.store import Store
 from search.storage.urls import storage_url
 from search.study.context import Overrides, StudyContext, Watch
-from search.study.events import Ending, Judgements, Launching, Listener, RunStart
+from search.study.events import Ending, Judgements, Launching, Listener, RunStart, Step
 from search.study.outputs import prepare
 from search.study.resume import accept_changes
 from search.study.runner import run_study
@@ -55,6 +57,14 @@ class Display(Listener, Protocol):
         """Show the result; the last call of a run that had one, also when it was cut short."""
         ...
 
+    def expecting(self, estimates: Estimates, folder: Path) -> None:
+        """Learn what launches may take and where their logs are, before the first one."""
+        ...
+
+    def stepped(self, step: Step) -> None:
+        """Show what happens inside a launch; from the launch's own thread."""
+        ...
+
     def close(self) -> None:
         """Give the terminal back, whatever happened. Safe to call twice."""
         ...
@@ -81,13 +91,14 @@ def run(options: RunOptions, display: Display, interrupts: Interrupts) -> None:
         interrupts.check()  # opening takes seconds on a busy machine, and nothing is running yet
         end = _End(store, parts)
         masker = masker_of(parts.spec.engine, inherited=os.environ)
-        log = RunLog(parts.folder / "run.log", parts.clock, masker)
+        log = RunLog(parts.folder / "run.log", parts.clock, masker, words=lambda told: decide(end.content(told)).lines)
 
         def notice(line: str) -> None:
             line = masker.own_text(line)
             display.noticed(line)
             log.noticed(line)
 
+        display.expecting(estimates_of(parts.spec, hours=options.hours), parts.folder)
         page = Paced(ReportListener(parts.folder, end.content, RealClock()), RealClock())
         if options.accept_changes:
             for line in accept_changes(parts.name, parts.fingerprint, store=store, clock=RealClock()):
@@ -98,7 +109,7 @@ def run(options: RunOptions, display: Display, interrupts: Interrupts) -> None:
                 executor=executor,
                 store=store,
                 storage=optuna_storage(options.storage, patience=Patience(store.url, sleep=interrupts.sleep)),
-                watch=Watch(Fanout(display, log, page, end), notice),
+                watch=Watch(Fanout(display, log, page, end), notice, display.stepped),
                 overrides=Overrides(
                     launches=options.launches, hours=options.hours, seed=options.seed, sampler=options.sampler
                 ),

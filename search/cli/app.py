@@ -11,6 +11,7 @@ from search.cli.dashboard import dashboard
 from search.cli.dialect import dialect
 from search.cli.doctor import doctor
 from search.cli.init import init
+from search.cli.options import VersionOption
 from search.cli.plan import plan
 from search.cli.record import record
 from search.cli.report import report
@@ -27,6 +28,13 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
 )
+
+
+@app.callback()
+def main_options(version: VersionOption = False) -> None:
+    """Does speculation pay here, and with which settings?"""
+
+
 app.command("run")(run)
 app.command("plan")(plan)
 app.command("whatif")(whatif)

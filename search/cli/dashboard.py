@@ -1,36 +1,36 @@
-"""`search dashboard`: optuna-dashboard on the same storage."""
+"""`search dashboard`: optuna-dashboard on a view of the same storage."""
 
 from __future__ import annotations
 
 import socket
+import time
 from typing import Annotated
 
 import typer
 
-from search.app.options import DEFAULT_STORAGE
+from search.app.options import DEFAULT_REPORTS, DEFAULT_STORAGE
 from search.cli.guard import command, say
-from search.cli.options import DebugOption, StorageOption
+from search.cli.options import DebugOption, ReportsOption, StorageOption
 from search.errors import UsageError
 
 
 @command
 def dashboard(
     storage: StorageOption = DEFAULT_STORAGE,
+    reports: ReportsOption = DEFAULT_REPORTS,
     host: Annotated[str, typer.Option("--host", help="Address to bind to.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", min=1, max=65535, help="Port to bind to.")] = 8080,
     debug: DebugOption = False,  # noqa: ARG001
 ) -> None:
-    """Show the studies of a storage in a browser, until Ctrl-C."""
+    """Show the studies of a storage in a browser, until Ctrl-C; while a study runs, too. Nothing is written."""
+    from search.app.dashboard_server import Renewed, serve
     from search.app.stored import require_database
-    from search.storage.optuna_side import optuna_storage
     from search.storage.urls import shown, storage_url
 
     require_database(storage)
     require_free(host, port)
-    import optuna_dashboard
-
     say(f"http://{host}:{port}/ shows {shown(storage_url(storage))}; Ctrl-C ends it", err=True)
-    optuna_dashboard.run_server(optuna_storage(storage), host=host, port=port)
+    serve(Renewed(storage, reports, time.monotonic), host=host, port=port)
 
 
 def require_free(host: str, port: int) -> None:

@@ -9,8 +9,9 @@ import typer
 
 from search.app.options import DEFAULT_REPORTS, RunOptions
 from search.cli.guard import command, say
+from search.cli.missing import study_missing
 from search.cli.options import DebugOption, DraftOption, JsonOption, ModelOption, ReportsOption, StudyOption
-from search.errors import ExitCode, UsageError
+from search.errors import ExitCode
 
 if TYPE_CHECKING:
     from search.preflight.examine import Finding
@@ -30,7 +31,7 @@ def doctor(
 ) -> None:
     """Check GPUs, links, versions, weights, disk, ports and the plan itself before the first GPU minute."""
     if study is None:
-        raise UsageError("`--study` names the study to check, but it is missing. Give it, such as `--study kimi-k25`.")
+        raise study_missing("check")
     say(f"search: checking {study}; asking an installed SGLang takes some seconds", err=True)
     import json
     from dataclasses import asdict

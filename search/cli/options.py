@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
 import typer
 
+from search import __version__
 from search.spec.samplers import SAMPLERS
 
 StudyOption: TypeAlias = Annotated[
@@ -51,6 +53,19 @@ AcceptOption: TypeAlias = Annotated[
     bool,
     typer.Option("--accept-changes", help="Go on although the environment or study file changed; the study is marked."),
 ]
-JsonOption: TypeAlias = Annotated[bool, typer.Option("--json", help="The result as JSON on stdout, and nothing else.")]
+JsonOption: TypeAlias = Annotated[
+    bool, typer.Option("--json", help="The result as JSON on stdout, events as JSON lines on stderr.")
+]
+
+
+def _say_version(asked: bool) -> None:
+    if asked:
+        sys.stdout.write(f"search {__version__}\n")
+        raise typer.Exit
+
+
+VersionOption: TypeAlias = Annotated[
+    bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Its version.")
+]
 QuietOption: TypeAlias = Annotated[bool, typer.Option("-q", "--quiet", help="Only the end.")]
 DebugOption: TypeAlias = Annotated[bool, typer.Option("--debug", help="Errors with their traceback.")]

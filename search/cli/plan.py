@@ -10,14 +10,23 @@ import typer
 
 from search.app.options import RunOptions
 from search.cli.guard import command, say
-from search.cli.options import DebugOption, DraftOption, JsonOption, LaunchesOption, ModelOption, StudyOption
-from search.errors import UsageError
+from search.cli.missing import study_missing
+from search.cli.options import (
+    DebugOption,
+    DraftOption,
+    HoursOption,
+    JsonOption,
+    LaunchesOption,
+    ModelOption,
+    StudyOption,
+)
 
 
 @command
 def plan(
     study: StudyOption = None,
     launches: LaunchesOption = None,
+    hours: HoursOption = None,
     model: ModelOption = None,
     draft: DraftOption = None,
     listed: Annotated[bool, typer.Option("--list", help="Every config and every dropped point.")] = False,
@@ -26,7 +35,7 @@ def plan(
 ) -> None:
     """Show what a study would launch, what its rules drop or lock and why, and how long it may take."""
     if study is None:
-        raise UsageError("`--study` names the study to plan, but it is missing. Give it, such as `--study kimi-k25`.")
+        raise study_missing("plan")
     import json
 
     from search.app.assembly import read_spec
@@ -34,7 +43,7 @@ def plan(
     from search.preflight.gather import draft_findings
 
     spec = read_spec(RunOptions(here=Path.cwd(), study=study, model=model, draft=draft))
-    made = plan_of(spec, launches=launches or spec.budget.launches)
+    made = plan_of(spec, launches=launches or spec.budget.launches, hours=hours)
     findings = draft_findings(spec)
     if as_json:
         say(json.dumps(made.to_json() | {"draft": [asdict(finding) for finding in findings]}, indent=1))

@@ -9,6 +9,7 @@ import typer
 
 from search.app.options import DEFAULT_STORAGE
 from search.cli.guard import command, say
+from search.cli.missing import stored_study_missing
 from search.cli.options import DebugOption, StorageOption, StudyOption
 from search.errors import UsageError
 
@@ -22,7 +23,7 @@ def record(
 ) -> None:
     """Export a study's launches as a recording that `run --replay` takes."""
     if study is None:
-        raise UsageError("`--study` names the study to record, but it is missing. Give it, such as `--study kimi-k25`.")
+        raise stored_study_missing("record", storage)
     if (to / "meta.json").exists():
         raise UsageError(f"`--to` names a new recording, but {to} holds one. Remove it, or choose another name.")
     from search.app.recordings import recording_of

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+
 from search.app.options import DEFAULT_REPORTS, DEFAULT_STORAGE
 from search.cli.guard import command, say
+from search.cli.missing import stored_study_missing
 from search.cli.options import DebugOption, JsonOption, ReportsOption, StorageOption, StudyOption
-from search.errors import UsageError
 
 
 @command
@@ -18,11 +20,12 @@ def report(
 ) -> None:
     """Rebuild a study's report from the database alone."""
     if study is None:
-        raise UsageError("`--study` names the study to report, but it is missing. Give it, such as `--study kimi-k25`.")
+        raise stored_study_missing("report", storage)
     from search.analysis.analyse import judge
     from search.app.report_content import ContentBuilder
     from search.app.stored import require_database, spec_of, stored_study
-    from search.cli.ending import end_lines, result_json
+    from search.cli.console import console_for
+    from search.cli.ending import end_of, result_json
     from search.report.files import write_report
     from search.storage.store import Store
 
@@ -37,5 +40,6 @@ def report(
     if as_json:
         say(result_json(content, folder))
     else:
-        for line in end_lines(content, folder)[1:]:
-            say(line)
+        console = console_for(sys.stdout)
+        for part in end_of(content, folder):
+            console.print(part)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from search.cli.options import (
     SimulateOption,
     StorageOption,
     StudyOption,
+    VersionOption,
 )
 
 
@@ -50,6 +52,7 @@ def run(
     as_json: JsonOption = False,
     quiet: QuietOption = False,
     debug: DebugOption = False,  # noqa: ARG001
+    version: VersionOption = False,  # noqa: ARG001
 ) -> None:
     """Search a study: measure its configs, keep what was measured, write the report. Resumes by default."""
     options = RunOptions(
@@ -72,7 +75,7 @@ def run(
     if not quiet:
         # Before the imports that take a second or two: a person should see that something happens.
         what = f"replay of {replay}" if replay else f"study {study}" if study else "no study named"
-        say(f"search: {what}", err=as_json)
+        say(json.dumps({"event": "asked", "what": what}) if as_json else f"search: {what}", err=as_json)
     from search.app.run import run as run_study
     from search.cli.display import display_for
 

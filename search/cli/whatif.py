@@ -42,6 +42,7 @@ def whatif(
     seed: SeedOption = None,
     model: ModelOption = None,
     draft: DraftOption = None,
+    brief: Annotated[bool, typer.Option("--brief", help="The answer in three lines, without the evidence.")] = False,
     as_json: JsonOption = False,
     debug: DebugOption = False,  # noqa: ARG001
 ) -> None:
@@ -51,7 +52,7 @@ def whatif(
             raise UsageError(
                 "A launch command names its own config and models: leave out CONFIG, `--study` and `--recording`."
             )
-        _of_command(pasted, gpus=gpus, release=release, as_json=as_json)
+        _of_command(pasted, gpus=gpus, release=release, as_json=as_json, brief=brief)
         return
     if not config:
         raise UsageError(
@@ -72,10 +73,10 @@ def whatif(
         return
     from search.cli.whatif_text import print_answer
 
-    print_answer(answer)
+    print_answer(answer, brief=brief)
 
 
-def _of_command(pasted: str, *, gpus: str | None, release: str, as_json: bool) -> None:
+def _of_command(pasted: str, *, gpus: str | None, release: str, as_json: bool, brief: bool) -> None:
     import json
 
     from search.app.whatif import ask_of_command
@@ -86,7 +87,7 @@ def _of_command(pasted: str, *, gpus: str | None, release: str, as_json: bool) -
         return
     from search.cli.whatif_text import print_answer
 
-    print_answer(answer)
+    print_answer(answer, brief=brief)
     for remark in remarks:
         say(f"the command: {remark}")
     say("`python -m search init --command ...` writes the study file that reproduces it")

@@ -1,4 +1,4 @@
-"""The answer to `whatif` as a page of text: legal, cost, expectation, test, decision."""
+"""The answer to `whatif` as text: its three lines, then the evidence: legal, cost, expectation, test, decision."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ import sys
 import textwrap
 from collections.abc import Iterator, Sequence
 
+from search.cli.console import console_for
 from search.cli.guard import say
 from search.dialects import known_releases
 from search.report.text import duration
 from search.whatif.answer import AtLoad, Expectation, Legality, Unlocking, Variant, WhatIf
+from search.whatif.brief import answer_lines, release_ranges
 from search.whatif.verdict import share, tps
 
 _NARROWEST, _WIDEST = 60, 120
@@ -18,30 +20,48 @@ _SEPARATIONS = 2
 """Shown on the page; all are in `--json`."""
 
 
-def print_answer(answer: WhatIf) -> None:
-    """Print for the terminal at hand; headings stand out where it can show that."""
-    lines = render(answer, width=shutil.get_terminal_size((100, 24)).columns)
+def print_answer(answer: WhatIf, *, brief: bool = False) -> None:
+    """Print for the terminal at hand; headings stand out where it can show that.
+
+    Args:
+        answer: What to print.
+        brief: Its three lines alone.
+    """
+    lines = render(answer, width=shutil.get_terminal_size((100, 24)).columns, brief=brief)
     if not sys.stdout.isatty():
         for line in lines:
             say(line)
         return
-    from rich.console import Console
-
-    console = Console()
+    console = console_for(sys.stdout)
     for line in lines:
         style = "bold" if line and not line.startswith(" ") else ""
-        console.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
+        console.print(line, style=style, soft_wrap=True)
 
 
-def render(answer: WhatIf, *, width: int) -> list[str]:
-    """The page, no line longer than `width` but for words that cannot be broken."""
-    return list(_Page(answer, min(max(width - 1, _NARROWEST), _WIDEST)).lines())
+def render(answer: WhatIf, *, width: int, brief: bool = False) -> list[str]:
+    """The page, no line longer than `width` but for words that cannot be broken; the answer first.
+
+    Args:
+        answer: What to write down.
+        width: Of the terminal.
+        brief: The three lines of the answer alone.
+    """
+    page = _Page(answer, min(max(width - 1, _NARROWEST), _WIDEST))
+    return list(page.answer()) if brief else [*page.answer(), "", *page.lines()]
 
 
 class _Page:
     def __init__(self, answer: WhatIf, width: int) -> None:
         self._answer, self._width = answer, width
         self._gpus = answer.variants[0].cost.gpus
+
+    def answer(self) -> Iterator[str]:
+        """Legal where; what to expect; worth a launch or a patch, and why."""
+        for head, text in zip(("Legal:  ", "Expect: ", "Do:     "), answer_lines(self._answer), strict=True):
+            yield from textwrap.wrap(
+                text, self._width, initial_indent=head, subsequent_indent=" " * len(head), break_long_words=False,
+                break_on_hyphens=False,
+            )  # fmt: skip
 
     def lines(self) -> Iterator[str]:
         answer = self._answer
@@ -104,7 +124,7 @@ class _Page:
             rules = ", ".join(refusal.rule_id for refusal in legality.refusals)
             yield from self._text(f"a patch is named so: `engine.patches: [{{name: ..., lifts: [{rules}]}}]`", 4)
         if legality.releases and len(legality.releases) < len(known_releases()):
-            yield from self._text(f"releases that run it for this study: {_ranges(legality.releases)}", 4)
+            yield from self._text(f"releases that run it for this study: {release_ranges(legality.releases)}", 4)
         for line in legality.outside:
             yield from self._text(f"outside the study's choices: {line}", 4)
 
@@ -150,7 +170,12 @@ class _Page:
 
     def _expectation(self, variant: Variant) -> Iterator[str]:
         expectation = variant.expectation
-        yield from _table(variant.config_id, expectation, modelled=self._answer.basis == "prior")
+        yield from _table(
+            variant.config_id,
+            expectation,
+            modelled=self._answer.basis == "prior",
+            calibrated=self._answer.calibrated,
+        )
         loads = ", ".join(f"C={load}" for load in self._answer.objectives)
         if self._answer.basis != "prior":
             yield from self._text(
@@ -200,10 +225,12 @@ class _Page:
             yield from self._text(f"Promises most per GPU hour by the same belief: {test.next_launch}{gain}", 2)
 
 
-def _table(config_id: str, expectation: Expectation, *, modelled: bool) -> Iterator[str]:
+def _table(config_id: str, expectation: Expectation, *, modelled: bool, calibrated: bool) -> Iterator[str]:
     best = "modelled baseline" if modelled else "best measured"
     rows: list[tuple[str, ...]] = [("", "expected", "90% band", best, "chance to beat", "cost model")]
     rows += map(_row, expectation.loads)
+    if not calibrated:  # what was fitted to nothing here says nothing here
+        rows = [row[:-1] for row in rows]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     yield f"  {config_id}"
     for row in rows:
@@ -213,7 +240,7 @@ def _table(config_id: str, expectation: Expectation, *, modelled: bool) -> Itera
             row[2].ljust(widths[2]),
             row[3].ljust(widths[3]),
             row[4].rjust(widths[4]),
-            row[5].rjust(widths[5]),
+            *(cell.rjust(width) for cell, width in zip(row[5:], widths[5:], strict=True)),
         ]
         yield ("    " + "  ".join(cells)).rstrip()
 
@@ -247,17 +274,6 @@ def _unlocking(config_id: str, unlocking: Unlocking) -> Iterator[str]:
                 f"unlocking: from {tps(item.twin_tps)} tok/s of {unlocking.twin} on (chance {share(item.chance)}), "
                 f"{config_id} has even odds against {goal}"
             )
-
-
-def _ranges(releases: Sequence[str]) -> str:
-    """Runs of known releases: `0.5.9 to 0.5.12.post1`."""
-    known, runs = known_releases(), list[list[str]]()
-    for release in releases:
-        if runs and known.index(release) == known.index(runs[-1][-1]) + 1:
-            runs[-1].append(release)
-        else:
-            runs.append([release])
-    return ", ".join(run[0] if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs)
 
 
 def _times(ratio: float) -> str:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from search.config import SpecConfig
 from search.errors import InvalidConfig, UsageError
-from search.physics.model import LIMITS, UNITS, CostModel, FitPoint, Kind, Origin, Physics
+from search.physics.model import LIMITS, UNITS, CostModel, FitPoint, FittedFor, Kind, Origin, Physics
 
 PACKAGED: Mapping[str, str] = {"kimi-k25-story": "kimi_k25_story.json", "generic": "generic.json"}
 """Name -> file beside this module, for the parameter sets that ship with the package."""
@@ -69,6 +70,7 @@ def parse_physics(text: str, *, origin: str) -> Physics:
             ),
             caveats=tuple(str(line) for line in body.get("caveats", ())),
             members=tuple(CostModel(**(values | member)) for member in members),
+            fitted_for=_fitted_for(body.get("fitted_for")),
         )
     except json.JSONDecodeError as error:
         raise UsageError(f"{origin}:{error.lineno}: a parameter file is JSON, but {error.msg.lower()}.") from error
@@ -88,6 +90,7 @@ def dump_physics(physics: Physics) -> str:
             {
                 "name": physics.name,
                 "about": physics.about,
+                **({"fitted_for": asdict(physics.fitted_for)} if physics.fitted_for else {}),
                 "caveats": list(physics.caveats),
                 "parameters": {
                     name: {
@@ -128,6 +131,10 @@ def _number(name: str, value: object) -> float | int | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"`{name}` must be a number, not {value!r}")
     return value if name in LIMITS else float(value)
+
+
+def _fitted_for(entry: Mapping[str, Any] | None) -> FittedFor | None:
+    return None if entry is None else FittedFor(model=str(entry["model"]), gpus=str(entry["gpus"]))
 
 
 def _origin(entry: Mapping[str, Any]) -> Origin:

@@ -148,6 +148,29 @@ class FitPoint:
 
 
 @dataclass(frozen=True, slots=True)
+class FittedFor:
+    """The deployment whose numbers a model was fitted to.
+
+    Attributes:
+        model: Last part of the target's path or id.
+        gpus: Their kind.
+    """
+
+    model: str
+    gpus: str
+
+    def is_of(self, *, target: str, kind: str) -> bool:
+        """Whether a deployment is that one: numbers of another are invented ones.
+
+        Args:
+            target: Path or id of the model.
+            kind: Of the GPUs.
+        """
+        mine, theirs = self.model.lower(), target.rstrip("/").rpartition("/")[2].lower()
+        return theirs.startswith(mine) and self.gpus.lower() in kind.lower()
+
+
+@dataclass(frozen=True, slots=True)
 class Physics:
     """A cost model with the provenance of everything in it.
 
@@ -159,6 +182,7 @@ class Physics:
         members: Other parameter sets that fit those numbers about as well, equally likely; see
             `search.physics.bands`. Empty when nothing was fitted.
         caveats: What one must know before believing it, one sentence each.
+        fitted_for: Whose numbers `points` are; None where nothing was fitted, or where that is not recorded.
     """
 
     name: str
@@ -168,11 +192,16 @@ class Physics:
     points: tuple[FitPoint, ...] = ()
     caveats: tuple[str, ...] = ()
     members: tuple[CostModel, ...] = ()
+    fitted_for: FittedFor | None = None
 
     def __post_init__(self) -> None:
         if set(self.origins) != set(UNITS):
             odd = sorted(set(self.origins) ^ set(UNITS))
             raise UsageError(f"Each parameter of `{self.name}` has one origin; missing or unknown: {', '.join(odd)}.")
+
+    def is_calibrated_for(self, *, target: str, kind: str) -> bool:
+        """Whether its numbers say anything of a deployment: it was fitted to that one's own."""
+        return bool(self.points) and self.fitted_for is not None and self.fitted_for.is_of(target=target, kind=kind)
 
     def covers(self, config: SpecConfig, concurrency: int) -> bool:
         """Whether the model was fitted to exactly this config at this load."""

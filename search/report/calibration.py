@@ -1,4 +1,4 @@
-"""What the search expected of its launches beside what they measured."""
+"""The figure of what the search expected of its launches beside what they measured."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from search.analysis.findings import PredictedValue
 from search.metrics import gain_percent
 from search.report.content import ReportContent
 from search.report.figures import calm_layout, error_bars, figure_json
-from search.report.markup import ci_span, config_code, gain_span, list_of, table_of, tag_span
 from search.report.text import metric_bounds, metric_number
 from search.stats.estimates import Estimate
 
@@ -22,16 +21,6 @@ BESIDE = 0.14
 """The two loads of one launch stand this far left and right of it."""
 FEW_TICKS = 12
 """Fewer launches than this have a tick each; without saying so, the axis would show halves of them."""
-
-
-def predictions(content: ReportContent) -> str:
-    """Sentences, then every number in a table; empty where nothing was expected. The page has the heading."""
-    told = content.judgement.predictions
-    rows = [_row(one) for one in told.numbers]
-    headers = ("launch", "config", "load", "expected", "measured", "off by", "")
-    table = table_of(headers, rows, numeric={0, 2, 3, 4, 5})
-    details = f"<details><summary>Every number</summary>{table}</details>" if rows else ""
-    return list_of(told.sentences) + details
 
 
 def predictions_figure(content: ReportContent) -> str:
@@ -65,7 +54,7 @@ def _add_load(figure: go.Figure, numbers: list[PredictedValue], *, colour: str, 
         opacity=0.3,
     )  # fmt: skip
     figure.add_scatter(
-        x=at, y=[100 * (one.ratio - 1) for one in numbers], mode="markers", name=name,
+        x=at, y=[round(100 * (one.ratio - 1), 3) for one in numbers], mode="markers", name=name,
         marker={
             "color": colour, "size": 9,
             "symbol": ["circle" if one.held else "x" for one in numbers],
@@ -80,19 +69,6 @@ def _band(told: PredictedValue) -> Estimate:
     low, middle, high = told.expected
     lo, hi = sorted(told.metric.ratio(end, middle) for end in (low, high))
     return Estimate(1.0, lo, hi)
-
-
-def _row(told: PredictedValue) -> list[str]:
-    (slow, middle, fast), metric = told.expected, told.metric
-    return [
-        str(told.launch),
-        config_code(told.config),
-        f"C={told.concurrency}",
-        escape(metric.words(middle)) + ci_span(metric_bounds(metric, Estimate(middle, slow, fast))),
-        escape(metric.words(told.measured.value)) + ci_span(metric_bounds(metric, told.measured)),
-        gain_span(told.ratio),
-        "" if told.held else tag_span("the model was wrong here", "warn"),
-    ]
 
 
 def _words(told: PredictedValue) -> str:

@@ -11,11 +11,24 @@ from search.analysis.findings import ConfigResult, Gain, Judgement, LoadWinner
 from search.config import CORE_KNOBS, KnobValue, SpecConfig
 from search.dialects import simulating
 from search.metrics import Objectives, gain_percent
-from search.report.text import KIND_LABELS, KIND_SENTENCES, gain_bounds
+from search.report.text import KIND_LABELS, KIND_SENTENCES, REHEARSAL, REHEARSAL_SENTENCE, gain_bounds
 from search.space import SpaceSummary
 from search.spec.study import StudySpec
 from search.stats.estimates import Estimate
 from search.storage.records import LaunchRecord, StudyRecord
+
+
+@dataclass(frozen=True, slots=True)
+class ServingCommand:
+    """A command to serve a config with, as shell text; secrets masked, without a shebang.
+
+    Attributes:
+        text: The command.
+        changes: Each setting in which it differs from what was measured, a line each.
+    """
+
+    text: str
+    changes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -31,6 +44,9 @@ class ReportContent:
         provenance: What the numbers rest on (fitted, prior, extrapolated, recorded), one line each.
         details: The same in full, such as each parameter of the cost model with its reason.
         space: What is in the space and what is not; None for a recording, whose space is its rows.
+        serving: Config id -> the command to serve it with, see `ServingCommand`.
+        is_rehearsal: A simulation by a cost model that was fitted to no numbers of this deployment: they are invented,
+            and nothing may be concluded from them.
     """
 
     spec: StudySpec
@@ -41,6 +57,8 @@ class ReportContent:
     provenance: tuple[str, ...] = ()
     details: tuple[str, ...] = ()
     space: SpaceSummary | None = None
+    serving: Mapping[str, ServingCommand] = field(default_factory=dict)
+    is_rehearsal: bool = False
 
     @property
     def title(self) -> str:
@@ -49,12 +67,16 @@ class ReportContent:
 
     @property
     def label(self) -> str:
-        """`SIMULATED`, `REPLAY`, `SYNTHETIC` where the servers simulate acceptance, or empty for a measured study."""
+        """`REHEARSAL`, `SIMULATED`, `REPLAY`, `SYNTHETIC` where servers simulate acceptance, or empty for a measured study."""
+        if self.is_rehearsal:
+            return REHEARSAL
         return KIND_LABELS[self.study.kind] or ("SYNTHETIC" if simulating(self.spec.engine.env) else "")
 
     @property
     def label_sentence(self) -> str:
         """What the label means."""
+        if self.is_rehearsal:
+            return REHEARSAL_SENTENCE
         synthetic = "The servers simulated acceptance (`engine.env`): no number here says anything of the draft."
         return synthetic if self.label == "SYNTHETIC" else KIND_SENTENCES[self.study.kind]
 

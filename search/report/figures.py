@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,9 @@ FAMILY_STYLE: dict[str, tuple[str, str]] = {
     "v2 tree": ("#e69f00", "square"),
 }
 FRONT_COLOUR = "#009e73"
-LINES_BY_LOAD = 6
+LINES_BY_LOAD = 5
+TICKS_APART = 0.07
+"""Of the axis, between two numbers below it."""
 DASHES = ("solid", "dash", "dot", "dashdot")
 LABEL_WIDTH, LABEL_HEIGHT, LABEL_OFF = 0.2, 0.05, 0.035
 """Room for a config id, and how far from its mark it stands, as shares of the plot."""
@@ -66,40 +69,100 @@ def by_load(content: ReportContent) -> str:
 
     figure = go.Figure()
     drawn: Counter[str] = Counter()
+    shown: list[float] = [0.0]
     for result in _lines_by_load(content):
         colour, symbol = FAMILY_STYLE[result.config.family]
         dash = DASHES[drawn[result.config.family] % len(DASHES)]
+        symbol = f"{symbol}-open" if result.extrapolated else symbol
         drawn[result.config.family] += 1
         told = {load: gain for load in sorted(result.loads) if (gain := content.gain(result, load)) is not None}
         loads = list(told)
         gains = [100 * (gain.value - 1) for gain in told.values()]
+        shown += gains
         name = escape(result.config.config_id)
+        _add_band(figure, told, colour, name)
         figure.add_scatter(
             x=loads, y=gains, mode="lines+markers", name=name,
             line={"color": colour, "width": 2, "dash": dash},
             marker={"symbol": symbol, "size": 8},
-            error_y=error_bars(list(told.values()), colour, scale=100),
+            legendgroup=name,
             text=[_load_text(content, result, load) for load in loads],
             hovertemplate=f"{name}<br>%{{text}}<extra></extra>",
         )  # fmt: skip
-    figure.add_hline(y=0, line={"color": FAMILY_STYLE["off"][0], "width": 1.5, "dash": "dot"})
-    ticks = list(content.loads)
+    figure.add_hline(y=0, line={"color": FAMILY_STYLE["off"][0], "width": 1.5})
+    ticks = _apart(content)
+    # An interval on assumed scatter may be ten times as wide as all gains: the axis shows the gains.
+    room = max(max(shown) - min(shown), 10.0)
     figure.update_layout(
-        xaxis={"title": "concurrency", "type": "log", "tickvals": ticks, "ticktext": [str(load) for load in ticks]},
-        yaxis={"title": "gain over the best baseline, %", "ticksuffix": "%"},
+        xaxis={
+            "title": "concurrent requests",
+            "type": "log",
+            "tickvals": ticks,
+            "ticktext": [str(load) for load in ticks],
+        },
+        yaxis={
+            "title": "gain over the best baseline",
+            "ticksuffix": "%",
+            "range": [min(shown) - 0.35 * room, max(shown) + 0.35 * room],
+        },
         **calm_layout(),
     )
     return figure_json(figure)
 
 
+def _add_band(figure: go.Figure, told: Mapping[int, Gain], colour: str, name: str) -> None:
+    """The intervals of a line as one shaded band; a single load has a bar."""
+    known = {load: gain for load, gain in told.items() if gain.lo is not None and gain.hi is not None}
+    if not known:
+        return
+    if len(known) == 1:
+        ((load, gain),) = known.items()
+        figure.add_scatter(
+            x=[load], y=[100 * (gain.value - 1)], mode="markers", marker={"size": 1, "color": colour}, hoverinfo="skip",
+            showlegend=False, legendgroup=name, name=f"{name} interval", error_y=error_bars([gain], colour, scale=100),
+        )  # fmt: skip
+        return
+    loads = list(known)
+    high = [100 * ((gain.hi or gain.value) - 1) for gain in known.values()]
+    low = [100 * ((gain.lo or gain.value) - 1) for gain in known.values()]
+    figure.add_scatter(
+        x=[*loads, *reversed(loads)], y=[*high, *reversed(low)], mode="lines", fill="toself", name=f"{name} interval",
+        fillcolor=_faint(colour), line={"width": 0, "color": colour}, hoverinfo="skip", showlegend=False, legendgroup=name,
+    )  # fmt: skip
+
+
+def _faint(colour: str) -> str:
+    red, green, blue = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
+    return f"rgba({red},{green},{blue},0.16)"
+
+
+def _apart(content: ReportContent) -> list[int]:
+    """Loads with a tick of their own: the objectives', and others that leave room for their numbers."""
+    loads = list(content.loads)
+    if len(loads) < 2:
+        return loads
+    whole = math.log(loads[-1] / loads[0])
+    kept = [loads[0], loads[-1], *content.objective_loads]
+    for load in loads:
+        if all(abs(math.log(load / other)) / whole >= TICKS_APART for other in kept):
+            kept.append(load)
+    return sorted(set(kept))
+
+
 def _lines_by_load(content: ReportContent) -> list[ConfigResult]:
-    """The winner of each load, then the best of each family: what the words talk about, not everything."""
-    winners = {winner.config for winner in content.judgement.winners}
-    results = content.judgement.results
-    chosen = [result for result in results if result.config in winners]
+    """Winners, what is ahead of the baselines, then the best of each family: what the words talk about, not everything.
+
+    What rests on data comes before what is extrapolated. The baselines are the line at 0.
+    """
+    winners = content.judgement.winners
+    named = [winner.config for winner in winners if not winner.only_expected]
+    named += [one.config for winner in winners for one in winner.ahead[:1]]
+    results = sorted(content.judgement.results, key=lambda result: result.extrapolated)
+    by_config = {result.config: result for result in results}
+    chosen = [by_config[config] for config in dict.fromkeys(named) if config.speculates and config in by_config]
     for family in FAMILY_STYLE:
-        best = next((result for result in results if result.config.family == family), None)
-        if best is not None and best not in chosen:
+        best = next((one for one in results if one.config.family == family and one.config.speculates), None)
+        if best is not None and best not in chosen and not any(one.config.family == family for one in chosen):
             chosen.append(best)
     return chosen[:LINES_BY_LOAD]
 
@@ -184,8 +247,9 @@ def _axis_layout(axis: Objective) -> dict[str, Any]:
 
 def error_bars(estimates: Sequence[Estimate | Gain], colour: str, *, scale: float = 1) -> dict[str, Any]:
     """From each value to the ends of its interval; none where it has none."""
-    above = [None if one.hi is None else scale * (one.hi - one.value) for one in estimates]
-    below = [None if one.lo is None else scale * (one.value - one.lo) for one in estimates]
+    # Six digits draw as well as sixteen, and a page holds thousands of them.
+    above = [None if one.hi is None else float(f"{scale * (one.hi - one.value):.6g}") for one in estimates]
+    below = [None if one.lo is None else float(f"{scale * (one.value - one.lo):.6g}") for one in estimates]
     return {
         "type": "data", "symmetric": False, "array": above, "arrayminus": below,
         "color": colour, "thickness": 1, "width": 3,
@@ -230,7 +294,7 @@ def calm_layout() -> dict[str, Any]:
         "template": "none",
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
-        "margin": {"l": 64, "r": 24, "t": 16, "b": 56},
+        "margin": {"l": 64, "r": 24, "t": 16, "b": 64},
         "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
         "hoverlabel": {"align": "left"},
     }

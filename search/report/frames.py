@@ -137,10 +137,16 @@ def _front_row(content: ReportContent, rank: int, result: ConfigResult) -> dict[
         "launches": len(result.launches),
         "confirmed": result.confirmed,
         "notes": " ".join(result.notes),
-        "launch_command": one_line_command(content.commands.get(config_id, "")),
+        "launch_command": one_line_command(_to_launch(content, config_id)),
         **_ends("score", result.score_ci, 4),
         "lossless": lossless_words(result.lossless),
     }
+
+
+def _to_launch(content: ReportContent, config_id: str) -> str:
+    """The serving form, or the measured one where there is none; empty where neither is known."""
+    serving = content.serving.get(config_id)
+    return serving.text if serving is not None else content.commands.get(config_id, "")
 
 
 def _trial_row(content: ReportContent, launch: LaunchRecord) -> dict[str, Cell]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from statistics import fmean
 
 from search.analysis.findings import Judgement, PredictedValue
@@ -17,11 +18,10 @@ def start_lines(start: RunStart) -> list[str]:
     label = f" [{KIND_LABELS[start.kind]}]" if KIND_LABELS[start.kind] else ""
     left_out = f"{start.locked:,} locked and {start.dropped:,} dropped"
     lines = [f"study {start.study}{label}: {counted(start.valid, 'valid config')} ({left_out})"]
-    if start.already:
-        lines[0] += f", {counted(start.already, 'launch')} already made"
     left = max(start.budget_launches - start.already, 0)
     hours = "" if start.expected_hours is None else f", about {duration(start.expected_hours * 3600)}"
-    return [*lines, f"plan: {counted(left, 'launch')} at most{hours}"]
+    already = f"; {counted(start.already, 'launch')} already made" if start.already else ""
+    return [*lines, f"plan: {counted(left, 'launch')} at most{hours}{already}"]
 
 
 def launching_line(launch: Launching) -> str:
@@ -54,6 +54,27 @@ def launched_line(launch: LaunchRecord, judgement: Judgement, *, of: int | None 
     notes.discard(Note.SYNTHETIC)  # The first line of the run says it for all.
     outcome = [launch.outcome.value] if launch.outcome and launch.outcome != "MEASURED" else []
     return "  ".join([head, *outcome, *rates, *told, *times, *sorted(notes), *_surprises(launch, judgement)])
+
+
+def brief_line(launch: LaunchRecord, judgement: Judgement, *, of: int | None = None) -> str:
+    """One result in a line for a terminal of 100 columns; what does not fit is in `launched_line`, which the log has."""
+    if launch.reason is not None or launch.evidence is not None or not launch.phases:
+        return launched_line(launch, judgement, of=of)
+    head = f"{_place(launch.number, of)} {launch.config.config_id}"
+    if launch.asked != launch.config:
+        head += f" (asked: {launch.asked.config_id})"
+    repeats = Counter(phase.concurrency for phase in launch.phases)
+    # Objectives are repeated, so they stand first among those that are shown.
+    shown = sorted(sorted(repeats, key=lambda load: (-repeats[load], load))[:_BRIEF_LOADS])
+    rates = [_rate(launch, load, judgement).replace(" tok/s", "").replace("(", "").replace(")", "") for load in shown]
+    more = [f"+{len(repeats) - len(shown)} loads"] if len(repeats) > len(shown) else []
+    lengths = [phase.accept_length for phase in launch.phases if phase.accept_length is not None]
+    accept = [f"acc {fmean(lengths):.1f}"] if lengths else []
+    notes = {*launch.notes, *(note for phase in launch.phases for note in phase.notes)} - {Note.SYNTHETIC}
+    return "  ".join([head, *rates, *more, *accept, duration(launch.duration_s), *sorted(notes)])
+
+
+_BRIEF_LOADS = 4
 
 
 def _surprises(launch: LaunchRecord, judgement: Judgement) -> list[str]:

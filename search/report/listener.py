@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from search.analysis.findings import Judgement
@@ -75,12 +75,20 @@ class RunLog:
         path: Of the log.
         clock: The study's.
         masker: Knows the study's secrets; without it they are known by their look alone.
+        words: The lines that the log ends with; the headlines without it.
     """
 
-    def __init__(self, path: Path, clock: Clock, masker: Masker | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        clock: Clock,
+        masker: Masker | None = None,
+        words: Callable[[Judgement], Iterable[str]] = lambda judgement: judgement.headlines,
+    ) -> None:
         self._path = path
         self._clock = clock
         self._masker = masker or Masker()
+        self._words = words
         self._of: int | None = None
 
     def started(self, start: RunStart) -> None:
@@ -99,7 +107,7 @@ class RunLog:
 
     def ended(self, ending: Ending, judgement: Judgement) -> None:
         """See `Listener`."""
-        for line in (f"ended: {ending.value}", *judgement.headlines):
+        for line in (f"ended: {ending.value}", *self._words(judgement)):
             self._write(line)
 
     def noticed(self, line: str) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from search.analysis.findings import ConfigResult
 from search.metrics import gain_percent, number, own_axes
 from search.report.content import ReportContent
+from search.report.decision import decide, plain
 from search.report.knobs import KNOB_HEADERS, KNOB_KEY, knob_cells
 from search.report.scripts import script_names
 from search.report.text import (
@@ -34,7 +35,12 @@ def summary(content: ReportContent) -> str:
     parts = [f"# {_text(content.title)}"]
     if content.label:
         parts.append(f"**{content.label}.** {content.label_sentence}")
-    parts.append("\n".join(f"- {_text(line)}" for line in judgement.headlines) or "Nothing has been measured yet.")
+    decision = decide(content)
+    parts.append(f"**{_text(plain(decision.sentence))}**")
+    told = [*decision.warnings, *decision.basis, *filter(None, [decision.next])]
+    parts.append("\n".join(f"- {_text(plain(line))}" for line in told))
+    if lines := [line for line in judgement.headlines if line not in judgement.cautions]:
+        parts += ["## The answer at each load", "\n".join(f"- {_text(line)}" for line in lines)]
     if judgement.front:
         parts += ["## Front", front_table(content, judgement.front), GAIN_KEY]
     if judgement.picks:
@@ -42,7 +48,7 @@ def summary(content: ReportContent) -> str:
         picks = (
             f"- {', '.join(role_words(role) for role in pick.roles)}: `{pick.result.config.config_id}`"
             + (", extrapolated" if pick.result.extrapolated else "")
-            + (f" ({scripts[pick.result.config.config_id]})" if pick.result.config.config_id in scripts else "")
+            + (f" ({scripts[pick.result.config.config_id].serving})" if pick.result.config.config_id in scripts else "")
             for pick in judgement.picks
         )
         parts += ["## Picks", "\n".join(picks)]

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from html import escape
+import base64
+from functools import cache
 from importlib import resources
 
-from search.metrics import own_axes
-from search.report import figures
-from search.report.calibration import predictions, predictions_figure
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from search.report.blocks import FOLDS
 from search.report.content import ReportContent
-from search.report.sections import (
-    answers,
-    configs,
-    failures,
-    knobs,
-    left_out,
-    picks,
-    provenance,
-    questions,
-    remarks,
-    setting,
-    times,
-)
+from search.report.first_screen import first_screen
+from search.report.sections import SECTIONS
 
 # No source is allowed but what stands in the file itself: a hostile name in a study file that
 # slipped past escaping still could not fetch or send anything.
@@ -29,124 +20,59 @@ CONTENT_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
     "img-src data: blob:; base-uri 'none'; form-action 'none'"
 )
+PLOTLY = "plotly-basic-4.1.1.min.js.gz"
+"""The part of plotly.js that draws lines and marks (npm `plotly.js-basic-dist-min`, MIT), compressed."""
 
 
 def page(content: ReportContent) -> str:
-    """The whole page as text. Imports plotly."""
-    from plotly.offline import get_plotlyjs
-
-    title = escape(f"{content.label + ': ' if content.label else ''}{content.title}")
-    sections = "\n".join(
-        (
-            answers(content),
-            *(_plots(content) if content.judgement.results else ()),
-            questions(content),
-            knobs(content),
-            picks(content),
-            configs(content),
-            remarks(content),
-            times(content),
-            failures(content),
-            _predictions(content),
-            left_out(content),
-            provenance(content),
-        )
-    )
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{CONTENT_POLICY}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<link rel="icon" href="data:,">
-<style>
-{_static("page.css")}</style>
-</head>
-<body>
-{_banner(content)}
-<main>
-<h1>{escape(content.title)}</h1>
-{setting(content)}
-{sections}
-</main>
-<script>{get_plotlyjs()}</script>
-<script>
-{_static("page.js")}</script>
-</body>
-</html>
-"""
-
-
-def _banner(content: ReportContent) -> str:
-    if not content.label:
-        return ""
-    sentence = escape(content.label_sentence)
-    return f'<div class="label" role="note"><p><strong>{content.label}</strong>{sentence}</p></div>'
-
-
-def _plots(content: ReportContent) -> tuple[str, str]:
-    label = f' <span class="tag warn">{content.label}</span>' if content.label else ""
-    hollow = " Hollow: extrapolated." if any(result.extrapolated for result in content.judgement.results) else ""
+    """The whole page as text."""
+    sections = [(section, tuple(section.blocks(content))) for section in SECTIONS]
     return (
-        _plot(
-            "pareto",
-            f"{_title(content)}{label}",
-            f"Each mark is one config. {_ways(content)} "
-            f"Dotted lines: the best baseline. Joined: the front, which nothing beats on both.{hollow}",
-            figures.pareto(content),
-        ),
-        _plot(
-            "by-load",
-            f"Gain at every load{label}",
-            "Output tok/s against the best baseline at the same concurrency: winners and the best of each family.",
-            figures.by_load(content),
-            "low",
-        ),
-    )
-
-
-def _title(content: ReportContent) -> str:
-    if not own_axes(content.axes):
-        return "Latency against throughput"
-    first, second = content.axes
-    return escape(f"{first.title[:1].upper()}{first.title[1:]} against {second.title}")
-
-
-def _ways(content: ReportContent) -> str:
-    first, second = content.axes
-    if not own_axes(content.axes):
-        return (
-            f"To the right: faster for one request (C={first.concurrency}). Up: more for all (C={second.concurrency})."
+        _templates()
+        .get_template("page.html.j2")
+        .render(
+            content=content,
+            policy=Markup(CONTENT_POLICY),  # noqa: S704
+            screen=first_screen(content),
+            sections=[(section, blocks) for section, blocks in sections if blocks],
+            folds=FOLDS,
+            style=Markup(_static("page.css")),  # noqa: S704  # ours, as shipped
+            script=Markup(_static("page.js")),  # noqa: S704
+            plotly=_plotly(),
         )
-    return f"To the right: better {first.title}. Up: better {second.title}."
-
-
-def _predictions(content: ReportContent) -> str:
-    said = predictions(content)
-    if not content.judgement.predictions.numbers:
-        return f"<section><h2>Predicted and measured</h2>{said}</section>" if said else ""
-    return _plot(
-        "predicted",
-        "Predicted and measured",
-        "Each mark is one launch at one load: how far it measured from what the search expected of it before. Bars: "
-        "where nine of ten should lie. A cross: the model was wrong here.",
-        predictions_figure(content),
-        "low",
-        below=said,
     )
 
 
-def _plot(name: str, title: str, caption: str, figure: str, size: str = "", *, below: str = "") -> str:
-    # Inside a script element only `</` could end it early; JSON may spell it `<\\/`.
-    data = figure.replace("</", "<\\/").replace("<!--", "<\\u0021--")
-    return f"""<section>
-<h2>{title}</h2>
-<p class="aside">{escape(caption)}</p>
-<div id="{name}" class="plot {size}" data-figure="{name}-figure" role="img" aria-label="{escape(caption)}"></div>
-<script type="application/json" id="{name}-figure">{data}</script>
-{below}</section>"""
+@cache
+def _templates() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("search.report", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["marked"] = marked
+    environment.filters["in_script"] = in_script
+    return environment
 
 
+def marked(text: str) -> Markup:
+    """Text as HTML, what stands between backticks as code."""
+    parts = str(escape(text)).split("`")
+    return Markup("".join(f"<code>{part}</code>" if place % 2 else part for place, part in enumerate(parts)))  # noqa: S704
+
+
+def in_script(data: str) -> Markup:
+    """JSON for inside a script element: only `</` could end it early, and JSON may spell it `<\\/`."""
+    return Markup(data.replace("</", "<\\/").replace("<!--", "<\\u0021--"))  # noqa: S704
+
+
+@cache
 def _static(name: str) -> str:
     return resources.files("search.report").joinpath("static", name).read_text(encoding="utf-8")
+
+
+@cache
+def _plotly() -> str:
+    return base64.b64encode(resources.files("search.report").joinpath("static", PLOTLY).read_bytes()).decode("ascii")

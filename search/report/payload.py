@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from search.analysis.findings import Gain, LoadWinner, ObjectiveWinner
 from search.metrics import own_axes
 from search.report.content import ReportContent
+from search.report.decision import decide, plain
 from search.report.frames import front_rows
-from search.report.scripts import script_names
+from search.report.scripts import ScriptPaths, script_names
 
 
 def payload(content: ReportContent) -> dict[str, Any]:
@@ -17,12 +19,21 @@ def payload(content: ReportContent) -> dict[str, Any]:
     first, second = content.spec.objective_names
     scripts = script_names(content)
     own = own_axes(content.axes)
+    decision = decide(content)
     return {
         "study": content.study.name,
         "kind": content.study.kind,
         "label": content.label or "MEASURED",
         "objectives": dict(zip((first, second), content.spec.directions, strict=True)),
         "launches": len(content.launches),
+        "decision": {
+            "verdict": decision.verdict,
+            "sentence": plain(decision.sentence),
+            "choices": [{"config_id": one.config.config_id, "loads": list(one.loads)} for one in decision.choices],
+            "warnings": list(map(plain, decision.warnings)),
+            "basis": list(map(plain, decision.basis)),
+            "next": plain(decision.next),
+        },
         "headlines": list(judgement.headlines),
         "winners": [_winner(winner) for winner in judgement.winners],
         "beyond": [_winner(winner) for winner in judgement.beyond],
@@ -34,7 +45,8 @@ def payload(content: ReportContent) -> dict[str, Any]:
                 "roles": list(pick.roles),
                 "config_id": pick.result.config.config_id,
                 "extrapolated": pick.result.extrapolated,
-                "script": scripts.get(pick.result.config.config_id),
+                "script": _path(scripts, pick.result.config.config_id),
+                "measuring_script": _path(scripts, pick.result.config.config_id, measuring=True),
             }
             for pick in judgement.picks
         ],
@@ -73,6 +85,11 @@ def payload(content: ReportContent) -> dict[str, Any]:
         "barred": [config.config_id for config in judgement.barred],
         "provenance": list(content.provenance),
     }
+
+
+def _path(scripts: Mapping[str, ScriptPaths], config_id: str, *, measuring: bool = False) -> str | None:
+    paths = scripts.get(config_id)
+    return None if paths is None else paths.measuring if measuring else paths.serving
 
 
 def _winner(winner: LoadWinner) -> dict[str, Any]:

@@ -1,8 +1,10 @@
-"""Launch scripts for the picks: runnable, commented with the numbers that chose them."""
+"""Launch scripts for the picks, in two forms: to serve with, and to measure again as it was measured."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from search.analysis.findings import Pick
 from search.metrics import number
@@ -10,26 +12,40 @@ from search.report.content import ReportContent
 from search.report.text import bounds, one_line, role_words
 
 
-def script_names(content: ReportContent) -> dict[str, str]:
-    """Config id -> path of its launch script, relative to the report's folder.
+@dataclass(frozen=True, slots=True)
+class ScriptPaths:
+    """Both scripts of a config, relative to the report's folder."""
 
-    Only picks whose server command is known have one: a replayed table has no commands.
+    serving: str
+    measuring: str
+
+
+def script_names(content: ReportContent) -> dict[str, ScriptPaths]:
+    """Config id -> its launch scripts.
+
+    Only picks whose server command is known have some: a replayed table has no commands.
     """
     return {
-        pick.result.config.config_id: f"launch/{_file_stem(pick.result.config.config_id)}.sh"
+        config_id: ScriptPaths(f"launch/{stem}.sh", f"launch/{stem}.measuring.sh")
         for pick in content.judgement.picks
-        if pick.result.config.config_id in content.commands
+        if (config_id := pick.result.config.config_id) in content.commands
+        for stem in (_file_stem(config_id),)
     }
 
 
 def launch_scripts(content: ReportContent) -> dict[str, str]:
     """Path -> text of every launch script."""
-    names = script_names(content)
-    return {
-        names[pick.result.config.config_id]: _script(content, pick)
-        for pick in content.judgement.picks
-        if pick.result.config.config_id in names
-    }
+    names, scripts = script_names(content), dict[str, str]()
+    for pick in content.judgement.picks:
+        config_id = pick.result.config.config_id
+        if config_id not in names:
+            continue
+        if (serving := content.serving.get(config_id)) is not None:
+            changes = ["To serve. Not as it was measured:", *(f"- {one_line(change)}" for change in serving.changes)]
+            scripts[names[config_id].serving] = _script(content, pick, changes, serving.text)
+        measured = ["To measure: as every start of the study was launched, but for its port."]
+        scripts[names[config_id].measuring] = _script(content, pick, measured, content.commands[config_id])
+    return scripts
 
 
 def _file_stem(config_id: str) -> str:
@@ -37,7 +53,7 @@ def _file_stem(config_id: str) -> str:
     return re.sub(r"[^A-Za-z0-9._=+-]", "_", config_id)
 
 
-def _script(content: ReportContent, pick: Pick) -> str:
+def _script(content: ReportContent, pick: Pick, form: Sequence[str], command: str) -> str:
     result = pick.result
     lines = [
         f"{result.config.config_id}: {', '.join(role_words(role) for role in pick.roles)}",
@@ -52,9 +68,8 @@ def _script(content: ReportContent, pick: Pick) -> str:
         )
     if result.notes:
         lines.append(f"notes: {' '.join(result.notes)}")
-    header = "".join(f"# {one_line(line)}\n" for line in lines)
-    command = content.commands[result.config.config_id].strip()
-    return f"#!/usr/bin/env bash\n{header}set -euo pipefail\n\n{command}\n"
+    header = "".join(f"# {one_line(line)}\n" for line in (*lines, *form))
+    return f"#!/usr/bin/env bash\n{header}set -euo pipefail\n\n{command.strip()}\n"
 
 
 def one_line_command(command: str) -> str:

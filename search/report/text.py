@@ -19,6 +19,12 @@ KIND_SENTENCES: dict[StudyKind, str] = {
     "replay": "Drawn from a recorded table. No server was started for this report.",
 }
 
+REHEARSAL = "REHEARSAL"
+REHEARSAL_SENTENCE = (
+    "Invented numbers: the cost model was fitted to nothing of this model and these GPUs. It shows that the study runs and "
+    "what a report looks like, and says nothing about speculation."
+)
+
 
 def bounds(estimate: Estimate | None, *, band: bool = False) -> str:
     """The interval after its value: ` [85.9, 87.7]`, of a simulator's expectation ` {85.9 to 87.7}`; see `GAIN_KEY`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -143,6 +143,7 @@ def server_command(
     gpu_uuids: tuple[str, ...] = (),
     raw: tuple[str, ...] | None = None,
     folder: Path = Path(),
+    address: Sequence[str] | None = None,
 ) -> ServerCommand:
     """Spell a launch: prefix, interpreter, what the study shares, the config's words, the address.
 
@@ -155,6 +156,7 @@ def server_command(
         gpu_uuids: GPUs the server may see; empty leaves visibility as inherited.
         raw: Words to send in place of the config's, exactly: `NAME=VALUE` words for the
             environment first, then arguments.
+        address: Words that say where it listens, in place of `ports` on loopback.
         folder: Where files that a config needs are to lie; they are listed in `ServerCommand.files`.
 
     Raises:
@@ -177,7 +179,11 @@ def server_command(
         *shared.flags,
         *spec.flags,
         *(word for flag, (name, _) in spec.files.items() for word in (flag, str(folder / name))),
-        *("--host", LOOPBACK, "--port", str(ports.http), "--nccl-port", str(ports.nccl)),
+        *(
+            ("--host", LOOPBACK, "--port", str(ports.http), "--nccl-port", str(ports.nccl))
+            if address is None
+            else address
+        ),
     )
     files = {folder / name: text for name, text in spec.files.values()}
     return ServerCommand(argv, env, files)

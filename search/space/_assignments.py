@@ -40,12 +40,19 @@ def parse_assignments(
     unless the dialect's v2 can draft one.
 
     Raises:
-        InvalidConfig: An unknown knob (the nearest known one is named), a value that is not
+        InvalidConfig: A knob that is given twice, an unknown knob (the nearest known one is named), a value that is not
             understood, part of the tree, or an impossible tree.
     """
     if _ID.fullmatch(text.strip()):
         return SpecConfig.from_id(text.strip())
-    said = dict(_pair(word) for word in text.replace(",", " ").split())
+    pairs = [_pair(word) for word in text.replace(",", " ").split()]
+    said = dict(pairs)
+    if len(said) < len(pairs):
+        twice = next(name for name in said if sum(other == name for other, _ in pairs) > 1)
+        values = " and ".join(str(value) for name, value in pairs if name == twice)
+        raise InvalidConfig(
+            f"Each knob is written once, but `{twice}` is given as {values}. Leave one out, or ask once for each value."
+        )
     if said.get("spec_version") == SpecVersion.OFF.value and (tree := [name for name in TREE_KNOBS if name in said]):
         raise InvalidConfig(
             f"`off` has no tree knobs, but got {', '.join(f'`{name}`' for name in tree)}. "

@@ -26,6 +26,15 @@ def stored_spec(spec: StudySpec) -> dict[str, object]:
     data = spec.model_dump(mode="json")
     engine: dict[str, Any] = data["engine"]
     masked: dict[str, object] = masker_of(spec.engine).tree(data)
+    serving: dict[str, Any] = data["serving"]
+    masked["serving"] = {
+        **masker_of(spec.engine).tree(serving),
+        "env": {name: mask_variable(name, value) for name, value in serving["env"].items()},
+        "server_args": {
+            name: MASK if is_secret_name(name) else masker_of(spec.engine).tree(value)
+            for name, value in serving["server_args"].items()
+        },
+    }
     masked["engine"] = {
         **masker_of(spec.engine).tree(engine),
         "env": {name: mask_variable(name, value) for name, value in engine["env"].items()},

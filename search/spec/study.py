@@ -435,6 +435,41 @@ class SimulationSpec(_Part):
     physics: str = "generic"
 
 
+class ServingSpec(_Part):
+    """How what was found is served: what launch scripts say in place of what measuring needs.
+
+    Nothing in it changes a measurement, so it may change at any time. `host` is left to SGLang where it is empty, which
+    takes loopback. `prefix_cache` is off while measuring, where hits would flatter repeats. `server_args` and `env` are
+    added to those of `engine`; `false` takes a switch out.
+    """
+
+    host: Word = ""
+    port: Annotated[int, Field(ge=1, le=65535)] = 30000
+    prefix_cache: bool = True
+    max_running_requests: Count | None = None
+    env: dict[VariableName, Word] = {}
+    server_args: dict[FlagName, Any] = {}
+
+    @field_validator("server_args")
+    @classmethod
+    def _plain_values(cls, args: dict[str, Any]) -> dict[str, Any]:
+        for name, value in args.items():
+            if name in _SERVING_FIELDS:
+                raise ValueError(f"`{name}` is set by `serving.{_SERVING_FIELDS[name]}`; write it there")
+            words = value if isinstance(value, list) else [value]
+            if not words or not all(isinstance(word, str | int | float | bool) for word in words):
+                raise ValueError(f"`{name}` takes a word, a number, true, or a list of them, but got {value!r}")
+        return args
+
+
+_SERVING_FIELDS = {
+    "host": "host",
+    "port": "port",
+    "disable-radix-cache": "prefix_cache",
+    "max-running-requests": "max_running_requests",
+}
+
+
 class StudySpec(_Part):
     """One study file."""
 
@@ -451,6 +486,7 @@ class StudySpec(_Part):
     worth: Worth = 0.02
     measure: MeasureSpec = MeasureSpec()
     budget: BudgetSpec = BudgetSpec()
+    serving: ServingSpec = ServingSpec()
     earlier: tuple[EarlierSpec, ...] = Field((), strict=False)
     sampler: SamplerName = FRONTIER
     seed: Seed = 0
@@ -569,7 +605,7 @@ class StudySpec(_Part):
             prefix=self.engine.prefix,
             env=dict(self.engine.env),
             searched_env=tuple(sorted(self.space.env)),
-            server_args={name: _arg(value) for name, value in self.engine.server_args.items()},
+            server_args=flag_values(self.engine.server_args),
             trust_remote_code=self.model.trust_remote_code,
             max_running_requests=self.engine.max_running_requests,
             boot_ceiling_s=self.engine.boot_ceiling_minutes * 60,
@@ -625,5 +661,6 @@ def _plain(values: tuple[str | int | bool, ...]) -> tuple[str | int, ...]:
     return tuple(int(value) if isinstance(value, bool) else value for value in values)
 
 
-def _arg(value: Any) -> ArgValue:
-    return tuple(value) if isinstance(value, list) else value
+def flag_values(args: Mapping[str, Any]) -> dict[str, ArgValue]:
+    """Server arguments of a study file as a deployment holds them."""
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in args.items()}

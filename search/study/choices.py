@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from search.analysis.findings import FOR_A_QUESTION, ConfigResult, Judgement, LoadWinner
-from search.analysis.winners import all_synthetic, recommendable
+from search.analysis.winners import all_synthetic, leader, recommendable
 from search.config import SpecConfig
 from search.outcomes import Outcome
 from search.storage.records import LaunchRecord
@@ -168,6 +168,8 @@ def _leaders(judgement: Judgement, objectives: Collection[int]) -> Iterator[Choi
         elif winner.ahead:
             why = f"confirms: ahead of {winner.baseline} at C={winner.concurrency}, and not shown yet"
             found.setdefault(winner.ahead[0].config, why)
+    if (best := leader(judgement.results)) is not None:
+        roles.setdefault(best, "confirms: the best score so far")
     yield from ((config, why) for config, why in (found | roles | found).items() if config.speculates)
 
 

@@ -12,7 +12,7 @@ from search.contracts import Clock
 from search.space import Space
 from search.spec.study import StudySpec
 from search.storage.records import StudyKind
-from search.study.events import Listener
+from search.study.events import Listener, Steps, unheard
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,9 @@ class Watch:
     Attributes:
         listener: Of launches and the end.
         notice: Gets one line when something happens that is no launch, such as a quarantined slot.
+        step: Gets what happens inside launches, from their threads.
     """
 
     listener: Listener
     notice: Callable[[str], None] = logging.getLogger(__name__).warning
+    step: Steps = unheard

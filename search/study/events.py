@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from typing import Protocol
+from typing import Literal, Protocol, TypeAlias
 
 from search.analysis.findings import Judgement
 from search.config import SpecConfig
@@ -54,6 +54,35 @@ class Launching:
     config: SpecConfig
     why: str
     slot: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Something inside a launch, told from the thread that carries it out.
+
+    Attributes:
+        launch: Its number.
+        what: `ready`: its server is; `begins` and `ends`: a phase does.
+        concurrency: Of the phase.
+        repeat: Of the phase, from 1; 0 for a probe.
+        tokens: That a phase which begins is to emit, its warm-up included.
+        rate: Output tokens per second of a phase that ended.
+    """
+
+    launch: int
+    what: Literal["ready", "begins", "ends"]
+    concurrency: int = 0
+    repeat: int = 0
+    tokens: int = 0
+    rate: float | None = None
+
+
+Steps: TypeAlias = Callable[[Step], None]
+"""Told of every step; called from any thread, and must not raise."""
+
+
+def unheard(step: Step) -> None:
+    """Nobody listens to steps."""
 
 
 class Judgements:

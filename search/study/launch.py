@@ -20,6 +20,7 @@ from search.storage.records import Expected, LaunchRecord, Stage
 from search.storage.store import Store
 from search.study.context import StudyContext
 from search.study.course import Course
+from search.study.events import Step, Steps, unheard
 from search.study.measure import Measurer, Measuring
 from search.study.outputs import check_room, is_full
 from search.study.signals import Interrupts
@@ -55,6 +56,7 @@ class Launcher:
         store: Where rows go.
         measuring: Beyond the study file's plan, and short of it.
         interrupts: Looked at before each phase: after a press none is begun.
+        step: Told of what happens inside launches.
     """
 
     def __init__(
@@ -65,7 +67,9 @@ class Launcher:
         store: Store,
         measuring: Measuring | None = None,
         interrupts: Interrupts | None = None,
+        step: Steps = unheard,
     ) -> None:
+        self._step = step
         self._context = context
         self._executor = executor
         self._store = store
@@ -80,6 +84,7 @@ class Launcher:
             measuring=measuring or Measuring(),
             writes=self._writes,
             stopped=lambda: self._stopped.is_set() or self._interrupts.pressed,
+            step=step,
         )
 
     def stop(self) -> None:
@@ -163,6 +168,7 @@ class Launcher:
         try:
             paths.root.mkdir(parents=True, exist_ok=True)
             with self._session(record.asked, slot, paths, course) as session:
+                self._step(Step(record.number, "ready"))
                 self._measurer.measure(session, record, course, self._turn_of(slot))
         except LaunchFailed as error:
             failure = error

@@ -12,11 +12,13 @@ from search.config import SpecConfig
 from search.contracts import Phase, PhaseResult, Session
 from search.errors import Interrupted, NotRecorded
 from search.load.metrics import DRAFTS_HELP_ABOVE
+from search.metrics import mean_rate
 from search.outcomes import Evidence
 from search.storage.records import LaunchRecord
 from search.storage.store import Store
 from search.study.context import Recorded, StudyContext
 from search.study.course import Course
+from search.study.events import Step, Steps, unheard
 from search.study.lossless_gate import LosslessGate, refuse_garbage
 from search.study.scatter import is_behind_everywhere, is_held_out
 from search.study.stages import climbed_families, ladder_loads
@@ -74,6 +76,7 @@ class Measurer:
         measuring: Beyond the plan, and short of it.
         writes: Held while our tables are written.
         stopped: Whether no further phase may be begun.
+        step: Told of phases that begin and end.
     """
 
     def __init__(
@@ -84,7 +87,9 @@ class Measurer:
         measuring: Measuring,
         writes: threading.Lock,
         stopped: Callable[[], bool],
+        step: Steps = unheard,
     ) -> None:
+        self._step = step
         self._context = context
         self._spec = context.spec
         self._store = store
@@ -286,7 +291,10 @@ class Measurer:
         """Measure and store one repeat."""
         warm = any(result.concurrency == concurrency for result in course.phases)
         phase = replace(self._spec.measure.phase(concurrency, warm=warm), held_out=held_out)
+        tokens = phase.requests * phase.output_tokens + phase.warmup_requests * phase.warm_up.output_tokens
+        self._step(Step(record.number, "begins", concurrency, repeat, tokens))
         result = self._in_turn(session, phase, repeat, turn)
+        self._step(Step(record.number, "ends", concurrency, repeat, rate=mean_rate((result,))))
         course.clock.spend(result.warmup_s + (result.duration_s or 0.0))
         with self._writes:
             self._store.add_phase(self._context.name, record.number, result)

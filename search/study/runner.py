@@ -116,6 +116,7 @@ def run_study(
                     launches=progress.all,
                 ),
                 interrupts=interrupts,
+                step=watch.step,
             ),
             trials=trials,
             progress=progress,

@@ -250,9 +250,15 @@ class Agenda:
         )
 
     def _check(self, slot: int, stage: Stage) -> None:
-        """Whether one more launch of the search may start on `slot`; a baseline may use up what others wait for."""
+        """Whether one more launch of the search may start on `slot`.
+
+        A baseline may use up what others wait for; what the study file names may use up what confirmations wait for,
+        where hours are short: a question that is not measured has no answer, however sure the others are.
+        """
         if stage == "baseline":
             self._progress.check_budget(0)
+        elif stage == "known":
+            self._progress.check_budget(self._owed(slot))
         else:
             self._progress.check_budget(self._left("confirm") + self._left("ladder") + self._owed(slot))
 

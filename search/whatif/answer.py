@@ -239,6 +239,8 @@ class WhatIf:
         objectives: Concurrencies of the objectives.
         noise_gain: Growth of the front that noise alone would show.
         decision: The verdict in one sentence.
+        calibrated: The study's cost model was fitted to numbers of its own model and GPUs, so that what it says of
+            a config is worth showing.
     """
 
     study: str
@@ -253,6 +255,7 @@ class WhatIf:
     separations: tuple[Separation, ...]
     test: Test
     decision: str
+    calibrated: bool = True
 
     def to_json(self) -> dict[str, Any]:
         """The answer as JSON values, the derived ones included."""

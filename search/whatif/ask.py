@@ -68,6 +68,7 @@ def what_if(
             noise_gain=outlook.noise_gain,
             modelled=basis.kind == "prior",
         ),
+        calibrated=physics.is_calibrated_for(target=spec.model.target, kind=spec.hardware.kind),
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from search.config import LONG_NAMES, TREE_KNOBS, KnobValue, SpecConfig, SpecVersion, tree_bound
 from search.deployment import Deployment
 from search.dialects import UNSET, Dialect, for_release, known_releases
-from search.errors import InvalidConfig, UnsupportedKnob, UsageError
+from search.errors import ImpossibleTree, InvalidConfig, UnsupportedKnob, UsageError
 from search.server.command import server_command
 from search.server.ports import PortBlock
 from search.space import FULL_TREE, Space, parse_assignments
@@ -43,8 +43,8 @@ def read_question(spec: StudySpec, text: str, dialect: Dialect) -> tuple[tuple[S
         taken = ("spec_version: both workers.", *taken)
     try:
         configs = tuple(parse_assignments(text, {**defaults, **worker}, dialect=dialect) for worker in workers)
-    except InvalidConfig as error:
-        raise InvalidConfig(f"{error}{_grown(_said_tree(text, defaults))}") from error
+    except ImpossibleTree as error:
+        raise ImpossibleTree(f"{error}{_grown(_said_tree(text, defaults))}") from error
     if any(not config.speculates for config in configs):
         return configs, tuple(line for line in taken if not line.startswith(TREE_KNOBS))
     if "num_draft_tokens" not in said and "num_draft_tokens" not in defaults:

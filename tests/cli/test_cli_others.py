@@ -57,8 +57,19 @@ def test_plan_shows_counts_order_and_hours():
     assert done.exit_code == 0, done.output
     assert "v2-topk1-only" in done.stdout
     assert "     1  off  " in done.stdout
-    assert "at most 40 launches, about " in done.stdout
+    assert "budget: 40 launches and 6.5 hours; about " in done.stdout
     assert "launchable:" not in done.stdout
+
+
+def test_plan_says_what_short_hours_leave_out_known_configs_last():
+    done = search("plan", "--study", "kimi-k25", "--hours", "3")
+    assert "budget: 40 launches and 3 hours; about 3h00m" in done.stdout
+    left_out = [line.strip() for line in done.stdout.splitlines() if line.startswith("  left out: ")]
+    assert left_out[0] == "left out: 6 of 7 confirmations" and "launches that the sampler could propose" in left_out[1]
+    shorter = search("plan", "--study", "kimi-k25", "--hours", "1", "--json").stdout
+    told = json.loads(shorter)
+    assert told["budget_hours"] == 1.0
+    assert [line.split(" (")[0] for line in told["left_out"][:3]] == ["v1-k1-s2-d3", "v1-k2-s2-d7", "v1-k4-s3-d16"]
 
 
 def test_plan_lists_every_config_when_asked():

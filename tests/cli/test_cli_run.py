@@ -49,8 +49,10 @@ def test_simulated_run_ends_with_the_front_and_the_paths():
     assert lines[0] == "search: study kimi-k25"
     assert lines[1].startswith("study kimi-k25.simulated [SIMULATED]: ")
     assert sum(line.startswith("[") for line in lines) == 4
-    assert "front:" in lines
-    assert f"report  {FOLDER}/index.html" in lines
+    assert any(line.startswith("front ") and "C=100 tok/s" in line for line in lines)
+    files = next(line for line in lines if line.startswith("report "))
+    assert files.startswith(f"report {FOLDER}/index.html, beside it front.csv")
+    assert lines.index(files) < next(at for at, line in enumerate(lines) if line.startswith("Leave speculation off"))
     assert all((FOLDER / name).is_file() for name in ("index.html", "front.csv", "front.json", "summary.md", "run.log"))
     assert done.stderr == ""
 
@@ -79,21 +81,42 @@ def test_json_is_the_only_thing_on_stdout():
     assert result["ending"] == "the launch budget is spent"
     assert result["kind"] == "simulated"
     assert result["front"][0]["config_id"] in {"off", "off+arf=auto", "v2-k1-s2-d3"}
-    assert "[3/3]" in done.stderr
+    events = [json.loads(line) for line in done.stderr.splitlines()]
+    kinds = [event["event"] for event in events]
+    assert kinds[:2] == ["asked", "started"] and kinds[-1] == "ended"
+    assert kinds.count("launching") == kinds.count("launched") == kinds.count("ready") == 3
+    assert any(event["event"] == "phase ends" and event["output_tps"] > 0 for event in events)
 
 
 def test_quiet_prints_only_the_end():
     done = run(*SIMULATED, "--launches", 2, "-q")
     assert "[1/2]" not in done.stdout
-    assert done.stdout.lstrip().startswith("SIMULATED: ")
+    assert "SIMULATED: " in done.stdout and done.stdout.rstrip().endswith("on the GPUs measures it.")
     assert done.stderr == ""
 
 
 def test_model_of_the_command_line_reaches_report_and_script():
-    run(*SIMULATED, "--launches", 2, "--model", "/models/<i>kimi</i>")
-    assert "&lt;i&gt;kimi&lt;/i&gt;" in (FOLDER / "index.html").read_text()
-    assert "<i>kimi" not in (FOLDER / "index.html").read_text()
-    assert "'/models/<i>kimi</i>'" in (FOLDER / "launch/off.sh").read_text()
+    run(*SIMULATED, "--launches", 2, "--model", "/models/<i>me</i>/Kimi-K2.5")
+    assert "&lt;i&gt;me&lt;/i&gt;" in (FOLDER / "index.html").read_text()
+    assert "<i>me" not in (FOLDER / "index.html").read_text()
+    assert "'/models/<i>me</i>/Kimi-K2.5'" in (FOLDER / "launch/off.sh").read_text()
+    assert "'/models/<i>me</i>/Kimi-K2.5'" in (FOLDER / "launch/off.measuring.sh").read_text()
+
+
+def test_simulation_of_a_model_that_nothing_was_fitted_to_is_a_rehearsal_without_a_verdict():
+    """Else a Qwen3 and a DeepSeek would have equal numbers and equal advice."""
+    done = run(*SIMULATED, "--launches", 8, "--model", "Qwen/Qwen3-8B")
+    assert done.exit_code == 0, done.output
+    assert "REHEARSAL: Invented numbers" in done.stdout and "calibrated" not in done.stdout
+    assert done.stdout.splitlines()[-2:] == [
+        "No verdict: this was a rehearsal with invented numbers, which are the same for every model and GPU.",
+        "python -m search.run --study kimi-k25 on the GPUs measures it.",
+    ]
+    told = json.loads((FOLDER / "front.json").read_text())
+    assert told["label"] == "REHEARSAL" and told["decision"]["verdict"] == "rehearsal"
+    assert not any(told[name] for name in ("headlines", "winners", "picks", "questions", "knobs"))
+    assert not list((FOLDER / "launch").glob("*.sh"))
+    assert "No verdict" in (FOLDER / "run.log").read_text().splitlines()[-2]
 
 
 def test_without_the_gpus_says_what_is_missing_and_makes_nothing(here):
@@ -231,6 +254,32 @@ def test_nothing_heavy_is_imported_before_the_first_line():
     assert not heavy & set(done.stdout.split())
 
 
+@pytest.mark.parametrize("program", ["search", "search.run"])
+def test_version_is_said_without_a_study(program):
+    done = (search if program == "search" else run)("--version")
+    assert (done.exit_code, done.stdout) == (0, f"search {search_package.__version__}\n")
+
+
+def test_no_study_named_lists_those_there_are(here):
+    (here / "spaces").mkdir()
+    (here / "spaces" / "mine.yaml").write_text("study: mine\ntitle: My own model\n")
+    told = run().stderr
+    assert "  kimi-k25  Kimi-K2.5 with EAGLE-3 on 8x RTX PRO 6000 Blackwell (packaged)" in told
+    assert "  mine      My own model (in ./spaces)" in told
+    assert "python -m search init" in told
+    run(*SIMULATED, "--launches", "1", "-q")
+    for command in ("report", "record"):
+        done = search(command, *(("--to", "x") if command == "record" else ()))
+        assert done.exit_code == 2 and "  kimi-k25.simulated  1 launch" in done.stderr
+
+
+def test_lines_of_a_run_fit_100_columns_and_are_wrapped_at_words():
+    done = run(*SIMULATED, "--launches", 6)
+    assert all(len(line) <= 100 for line in done.stdout.splitlines()), done.stdout
+    results = [line for line in done.stdout.splitlines() if line.startswith("[")]
+    assert len(results) == 6 and all("  c1 " in line for line in results)
+
+
 class Terminal:
     """A stream that claims to be a terminal."""
 
@@ -245,7 +294,7 @@ class Terminal:
     ("tty", "quiet", "environ", "display"),
     [
         (True, False, {}, LiveDisplay),
-        (True, False, {"NO_COLOR": ""}, PlainDisplay),
+        (True, False, {"NO_COLOR": "1"}, LiveDisplay),
         (True, False, {"TERM": "dumb"}, PlainDisplay),
         (False, False, {}, PlainDisplay),
         (True, True, {}, QuietDisplay),
@@ -272,8 +321,9 @@ def test_live_display_keeps_every_result_line_and_shows_what_runs():
     text = shown.decode()
     assert "[1/2] off  c1 " in text
     assert "[2/2] off+arf=auto  c1 " in text
-    assert "baseline: off+arf=auto starts" in text
-    assert text.rstrip().endswith(".sh")
+    assert "/2 launches" in text
+    assert "report reports/kimi-k25.simulated/index.html" in text.replace("\x1b[1m", "").replace("\x1b[0m", "")
+    assert text.rstrip().endswith("on the GPUs measures it.")
 
 
 def _read(terminal):

@@ -45,7 +45,8 @@ def answer():
 def test_page_has_the_five_steps_in_order_and_fits_the_terminal(answer, width):
     lines = render(answer, width=width)
     heads = [line.split(",")[0] for line in lines if line and not line.startswith(" ")]
-    assert heads[1:] == ["Legal?", "Cost of a launch", "Expectation", "Test", "Decision"]
+    assert heads[0].startswith("Legal:  v1-k2-s2-d7 (0.5.9")
+    assert heads[-5:] == ["Legal?", "Cost of a launch", "Expectation", "Test", "Decision"]
     assert max(map(len, lines)) <= width
     assert max(map(len, lines)) > width - 15  # and uses the width it has
     page = " ".join(" ".join(lines).split())
@@ -54,6 +55,29 @@ def test_page_has_the_five_steps_in_order_and_fits_the_terminal(answer, width):
     assert "releases that run it for this study: 0.5.13 to 0.5.23" in page
     assert "v1-k1-s2-d3 would tell" in page
     assert "python -m search try --study kimi-k25 v1-k2-s2-d7" in page
+
+
+def test_answer_stands_in_the_first_three_sentences_and_brief_is_those_alone(answer):
+    brief = render(answer, width=300, brief=True)
+    assert render(answer, width=300)[: len(brief)] == brief
+    legal, expect, do = " ".join(line.strip() for line in brief).replace("Do: ", "Expect: ").split("Expect: ")
+    assert "v1-k2-s2-d7 (0.5.9 to 0.5.12.post1); not v2-k2-s2-d7 on 0.5.9 (v2-topk1-only; 0.5.13 to 0.5.23)" in legal
+    assert expect.startswith("C=1 82.3 (") and "against 775 of v2-k1-s2-d3" in expect
+    assert "do not launch v1-k2-s2-d7: fastest anywhere with" in do and "no patch for v2-k2-s2-d7 unless v1-" in do
+    assert [line.split(":")[0] for line in brief if not line.startswith(" ")] == ["Legal", "Expect", "Do"]
+
+
+def test_brief_prints_nothing_else():
+    done = whatif("--study", "kimi-k25", "--brief", QUESTION)
+    assert done.exit_code == 0, done.stderr
+    heads = [line.split()[0] for line in done.stdout.splitlines() if not line.startswith(" ")]
+    assert heads == ["Legal:", "Expect:", "Do:"]
+
+
+def test_cost_model_that_was_fitted_to_another_deployment_has_no_column(answer):
+    heading = "chance to beat  cost model"
+    assert any(line.endswith(heading) for line in render(answer, width=100))
+    assert not any(line.endswith(heading) for line in render(replace(answer, calibrated=False), width=100))
 
 
 def test_commands_of_the_page_are_whole_when_pasted(answer):
@@ -94,6 +118,11 @@ def test_json_holds_the_same_and_nothing_else():
         (("--study", "nope", QUESTION), "nope"),
         (("--study", "kimi-k25", "topc=2"), "The nearest one is `topk`"),
         (("--study", "kimi-k25", "topk=2 num_steps=2 num_draft_tokens=8"), "= 7` must hold"),
+        (("--study", "kimi-k25", "topk=2 topk=4"), "`topk` is given as 2 and 4"),
+        (
+            ("--study", "kimi-k25", "topk=2 arf=auto allreduce_fusion=off"),
+            "`allreduce_fusion` is given as auto and off",
+        ),
         (("--study", "kimi-k25", "--storage", "other.db", QUESTION), "There is no database"),
     ],
 )
@@ -102,6 +131,12 @@ def test_wrong_usage_ends_with_2_and_a_sentence(words, said, here):
     assert done.exit_code == 2
     assert said in done.stderr
     assert list(here.iterdir()) == []
+
+
+@pytest.mark.parametrize("config", ["topk=2 steps=2", "topk=2 num_steps=x", "topk=2 spec_version=v9"])
+def test_mistake_is_not_told_of_a_crash_that_has_nothing_to_do_with_it(config):
+    done = whatif("--study", "kimi-k25", config)
+    assert done.exit_code == 2 and "graph capture" not in done.stderr
 
 
 def test_recording_answers_for_its_own_study():

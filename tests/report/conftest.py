@@ -20,7 +20,7 @@ from search.analysis.findings import (
 from search.config import SpecConfig
 from search.contracts import PhaseResult
 from search.outcomes import Evidence, Outcome, Reason
-from search.report.content import ReportContent
+from search.report.content import ReportContent, ServingCommand
 from search.space import LockedConfig, RuleCount, SpaceSummary
 from search.spec.file import parse_study
 from search.stats.estimates import Estimate
@@ -87,8 +87,9 @@ def judgement() -> Judgement:
     def winner(load: int, best: ConfigResult) -> LoadWinner:
         gain = best.gains[load]
         return LoadWinner(
-            load, best.config, best.loads[load].rate, off.config, off.loads[load].rate, gain, True, (), None, False
-        )
+            load, best.config, best.loads[load].rate, off.config, off.loads[load].rate, gain, True, (), None, False,
+            compared=2, slower=load == 1,
+        )  # fmt: skip
 
     return Judgement(
         baselines=(off,),
@@ -138,6 +139,10 @@ def content(judgement, launches) -> ReportContent:
         judgement=judgement,
         commands={
             config_id: f"exec env \\\n  HF_HUB_OFFLINE=1 \\\n  python \\\n  --model-path 'a b' # {config_id}"
+            for config_id in RATES
+        },
+        serving={
+            config_id: ServingCommand(f"exec env \\\n  serve # {config_id}", ("prefix cache on; measured off",))
             for config_id in RATES
         },
         provenance=("fitted: twelve numbers of one host",),

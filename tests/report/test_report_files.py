@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from search.report.content import ServingCommand
 from search.report.files import write_file, write_report, write_tables
 
 
@@ -16,6 +17,7 @@ def test_write_report_makes_every_file(tmp_path, content):
     assert made == {
         *("front.csv", "front.json", "trials.csv", "summary.md", "index.html"),
         *("launch/off.sh", "launch/v2-k1-s2-d3.sh", "launch/.made-by-search.json", ".made-by-search.json"),
+        *("launch/off.measuring.sh", "launch/v2-k1-s2-d3.measuring.sh"),
     }
     assert json.loads((tmp_path / "r/front.json").read_text())["study"] == "kimi-k25.simulated"
 
@@ -39,13 +41,14 @@ def test_write_file_on_a_symbolic_link_replaces_the_link(tmp_path):
 
 def test_script_runs_and_carries_its_numbers_and_label(tmp_path, content):
     commands = {"v2-k1-s2-d3": "exec env \\\n  A=1 \\\n  printf \\\n  '%s|' 'a b' \"$A\"\n"}
-    write_tables(tmp_path, replace(content, commands=commands))
-    script = tmp_path / "launch/v2-k1-s2-d3.sh"
+    write_tables(tmp_path, replace(content, commands=commands, serving={}))
+    script = tmp_path / "launch/v2-k1-s2-d3.measuring.sh"
     text = script.read_text()
     assert text.startswith("#!/usr/bin/env bash\n# v2-k1-s2-d3: highest throughput, best at C=30\n")
     assert "# SIMULATED: " in text
     assert "# concurrency 30: 759 [752, 767] tok/s (+10.1% against off)\n" in text
     assert "\nset -euo pipefail\n" in text
+    assert "\n# To measure: " in text
     done = subprocess.run([script], capture_output=True, text=True, env={**os.environ, "A": "0"}, check=True)
     assert done.stdout == "a b|0|"
 
@@ -54,6 +57,22 @@ def test_script_header_cannot_be_left_by_text_with_line_breaks(tmp_path, content
     study = replace(content.study, name="x\necho owned")
     write_tables(tmp_path, replace(content, study=study))
     assert "\necho owned" not in (tmp_path / "launch/off.sh").read_text()
+    changes = ServingCommand("exec true", ("port 1\necho owned",))
+    write_tables(tmp_path, replace(content, serving={"off": changes}))
+    assert "\necho owned" not in (tmp_path / "launch/off.sh").read_text()
+
+
+def test_serving_script_names_each_measured_setting_that_it_changes(tmp_path, content):
+    command = ServingCommand(
+        "exec env \\\n  true\n", ("prefix cache on; measured off", "port 8000; measured elsewhere")
+    )
+    write_tables(tmp_path, replace(content, serving={"off": command}))
+    text = (tmp_path / "launch/off.sh").read_text()
+    assert (
+        "# To serve. Not as it was measured:\n# - prefix cache on; measured off\n# - port 8000; measured elsewhere\n"
+        in text
+    )
+    assert text.endswith("exec env \\\n  true\n")
 
 
 def test_scripts_of_former_picks_go(tmp_path, content):
@@ -61,7 +80,11 @@ def test_scripts_of_former_picks_go(tmp_path, content):
     (tmp_path / "launch/mine.txt").write_text("kept")
     picks = content.judgement.picks[:1]
     write_tables(tmp_path, replace(content, judgement=replace(content.judgement, picks=picks)))
-    assert sorted(path.name for path in (tmp_path / "launch").glob("[!.]*")) == ["mine.txt", "off.sh"]
+    assert sorted(path.name for path in (tmp_path / "launch").glob("[!.]*")) == [
+        "mine.txt",
+        "off.measuring.sh",
+        "off.sh",
+    ]
 
 
 def test_summary_tells_label_headlines_front_and_failures(tmp_path, content):

@@ -10,7 +10,7 @@ from search.config import SpecConfig
 from search.contracts import VirtualClock
 from search.metrics import METRICS, gain_percent, number
 from search.outcomes import Evidence, Note
-from search.report.lines import launched_line, launching_line, start_lines
+from search.report.lines import brief_line, launched_line, launching_line, start_lines
 from search.report.listener import ReportListener, RunLog
 from search.report.text import duration
 from search.stats.estimates import Estimate
@@ -77,6 +77,28 @@ def test_result_line_compares_with_the_best_baseline(content):
     )
 
 
+def test_line_of_a_terminal_fits_100_columns(content):
+    line = brief_line(content.launches[1], content.judgement, of=40)
+    assert line == (
+        "[ 2/40] v2-k1-s2-d3  c1 86.8 -6.4%  c30 759 +10.1%  c100 775 +0.2%  c250 754 +5.1%  acc 1.9  21m00s"
+    )
+    assert len(line) <= 100
+
+
+def test_line_of_a_ladder_shows_the_repeated_loads_and_counts_the_others(content):
+    phases = content.launches[1].phases
+    ladder = tuple(replace(phases[1], concurrency=load) for load in (2, 5, 10, 20, 50))
+    launch = replace(content.launches[1], phases=(*phases, replace(phases[0], repeat=2), *ladder))
+    line = brief_line(launch, content.judgement, of=40)
+    assert "  c1 86.8 -6.4%  " in line and "  +5 loads  " in line and len(line) <= 110
+
+
+def test_line_of_a_failure_is_whole(content):
+    assert brief_line(content.launches[3], content.judgement, of=40) == launched_line(
+        content.launches[3], content.judgement, of=40
+    )
+
+
 def test_result_line_names_numbers_outside_what_was_predicted(content):
     launch = content.launches[1]
     outside = PredictedValue(2, launch.config, 100, METRICS["output_tps"], (800.0, 850.0, 900.0), Estimate(775.0))
@@ -112,8 +134,8 @@ def test_failure_line_gives_reason_and_log_and_no_control_characters(content):
 def test_start_lines_tell_space_and_budget():
     start = RunStart("kimi-k25.simulated", "simulated", 172, 150, 580, 12, 40, 9.5)
     assert start_lines(start) == [
-        "study kimi-k25.simulated [SIMULATED]: 172 valid configs (150 locked and 580 dropped), 12 launches already made",
-        "plan: 28 launches at most, about 9h30m",
+        "study kimi-k25.simulated [SIMULATED]: 172 valid configs (150 locked and 580 dropped)",
+        "plan: 28 launches at most, about 9h30m; 12 launches already made",
     ]
 
 

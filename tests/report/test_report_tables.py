@@ -45,11 +45,13 @@ def test_front_rows_rank_by_score_and_leave_missing_values_empty(content):
 
 
 def test_front_row_holds_the_command_on_one_line(content):
-    assert front_frame(content)["launch_command"][1] == "env HF_HUB_OFFLINE=1 python --model-path 'a b' # v2-k1-s2-d3"
+    assert front_frame(content)["launch_command"][1] == "env serve # v2-k1-s2-d3"
+    measured = front_frame(replace(content, serving={}))
+    assert measured["launch_command"][1] == "env HF_HUB_OFFLINE=1 python --model-path 'a b' # v2-k1-s2-d3"
 
 
 def test_front_row_of_a_replay_has_an_empty_command(content):
-    assert front_frame(replace(content, commands={}))["launch_command"][0] == ""
+    assert front_frame(replace(content, commands={}, serving={}))["launch_command"][0] == ""
 
 
 def test_trial_rows_follow_launch_order_and_keep_failures(content):

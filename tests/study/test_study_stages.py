@@ -151,6 +151,17 @@ class TestClosingBaseline:
         assert pressed.launched == ["off", "v2-k1-s2-d3"]
 
 
+def test_known_configs_come_before_confirmations_where_hours_are_short(lab):
+    """Else four hours measure five baselines, and every question of the study is left open."""
+    text = with_budget(lab, "closing: false, confirm: 12, ladder: 0").replace(
+        "known: [v2-k1-s2-d3]", "known: [v2-k1-s2-d3, v1-k1-s2-d3, v1-k2-s2-d7]"
+    )
+    engine = ScriptedEngine(lambda config, _: usual(config, boot_s=3600.0))
+    heard = lab.run(engine, text=text, hours=6.0)
+    told = [stage for stage, _ in stages(heard)]
+    assert told[:4] == ["baseline", "known", "known", "known"] and set(told[4:]) <= {"confirm"}
+
+
 class TestConfirmation:
     WORDS = "closing: false, confirm: 3, ladder: 0"
 

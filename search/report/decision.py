@@ -1,0 +1,350 @@
+"""The decision: what to do now, in one sentence, from the winners that everything else is made of too."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from search.analysis.findings import Ahead, ConfigResult, Gain, LoadWinner
+from search.analysis.words import settled_by
+from search.config import SpecConfig
+from search.metrics import gain_percent
+from search.outcomes import Note, Outcome
+from search.report.content import ReportContent
+from search.report.text import counted, duration, gain_bounds, lossless_words, one_line
+
+Verdict: TypeAlias = Literal["on", "off", "open", "baselines", "nothing", "rehearsal"]
+"""`on`: speculation pays somewhere. `off`: everything measured is slower at every load. `open`: neither is shown.
+`baselines`: nothing that speculates is measured. `nothing`: no config is. `rehearsal`: the numbers are invented."""
+
+_TWICE = 1.995
+_FAILURES_TELL = 0.25
+"""Share of launches without a measurement from which the first screen says so."""
+_WARN = (Note.NO_DRAFT_GAIN, Note.CACHE_TAINTED, Note.THROTTLED, Note.ADMISSION_LIMITED, Note.NOT_VERIFIED)
+"""Notes of what is to be run that change a decision."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A config to run, and the loads it was chosen for, ascending."""
+
+    config: SpecConfig
+    loads: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The first screen in words; backticks mark ids and commands.
+
+    Attributes:
+        sentence: What to do, in one sentence.
+        choices: What to run, the highest loads first; empty where there is no verdict.
+        basis: How sure, and on what.
+        warnings: What may change the decision.
+        next: What to do now.
+    """
+
+    verdict: Verdict
+    sentence: str
+    choices: tuple[Choice, ...] = ()
+    basis: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    next: str = ""
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """All of it, without the marks: for terminals, logs and machines."""
+        return tuple(plain(line) for line in (self.sentence, *self.warnings, *self.basis, self.next) if line)
+
+
+def plain(text: str) -> str:
+    """Without the marks round ids and commands."""
+    return text.replace("`", "")
+
+
+def decide(content: ReportContent) -> Decision:
+    """The decision of a study, from its launches and its judgement alone."""
+    made = _decide(content)
+    basis = () if made.verdict in ("nothing", "rehearsal") else tuple(_basis(content, made.choices))
+    return Decision(
+        made.verdict,
+        made.sentence,
+        made.choices,
+        basis,
+        tuple(_warnings(content, made)),
+        made.next or _next(content, made),
+    )
+
+
+def _decide(content: ReportContent) -> Decision:
+    judgement, study = content.judgement, content.spec.study
+    if content.is_rehearsal:
+        return Decision(
+            "rehearsal",
+            "No verdict: this was a rehearsal with invented numbers, which are the same for every model and GPU.",
+            next=f"`python -m search.run --study {study}` on the GPUs measures it.",
+        )
+    if not judgement.results:
+        return Decision("nothing", f"No verdict: {_how_it_ended(content)}", next=_resume(content))
+    winners = [winner for winner in judgement.winners if not winner.only_expected]
+    if not winners and judgement.winners:
+        return Decision(
+            "nothing", "No verdict: all that was computed is extrapolated, beyond what the cost model was fitted to."
+        )
+    if not winners:
+        failed = f" {_how_it_ended(content)}" if judgement.failures else ""
+        return Decision("nothing", f"No verdict: no baseline is measured, so nothing can be compared.{failed}")
+    compared = [winner for winner in winners if winner.compared]
+    if not compared:
+        measured = ", ".join(f"C={winner.concurrency}" for winner in winners)
+        return Decision(
+            "baselines", f"No verdict yet: only baselines are measured, at {measured}, and nothing that speculates."
+        )
+    paying = [winner for winner in compared if winner.claimed and winner.config.speculates]
+    if paying:
+        return _on(content, paying, compared)
+    baseline = _baseline(content, compared)
+    if all(winner.slower for winner in compared):
+        where = loads_words([winner.concurrency for winner in compared])
+        return Decision(
+            "off",
+            f"Leave speculation off: at {where} everything measured is slower than `{baseline.config}`.",
+            (baseline,),
+        )
+    return Decision("open", f"Leave speculation off for now: no gain is shown{_open_words(compared)}.", (baseline,))
+
+
+def _on(content: ReportContent, paying: Sequence[LoadWinner], compared: Sequence[LoadWinner]) -> Decision:
+    loads, all_loads = [w.concurrency for w in paying], [w.concurrency for w in compared]
+    choices = _choices(paying)
+    by_load = {winner.concurrency: winner for winner in paying}
+    throughput = content.objective_loads[-1]
+    several = len(choices) > 1
+    parts = [_choice_words(choice, by_load, throughput, alone=not several) for choice in choices]
+    text = f"Turn speculation on{_where(loads, all_loads)}: {'; '.join(parts)}"
+    off = [w.concurrency for w in compared if w.slower]
+    still = [w.concurrency for w in compared if w.concurrency not in (*loads, *off)]
+    if off:
+        text += f"; leave it off at {loads_words(off)}, where everything measured is slower"
+    if still:
+        text += f"; at {loads_words(still)} no gain is shown"
+    return Decision("on", text + ".", choices)
+
+
+def _choices(paying: Sequence[LoadWinner]) -> tuple[Choice, ...]:
+    """One per config; a load whose winner cannot be told from a config that is chosen anyway joins that."""
+    chosen: dict[SpecConfig, list[int]] = {}
+    for winner in sorted(paying, key=lambda winner: -winner.concurrency):
+        same = next((one for one in chosen if one == winner.config or one in winner.same), winner.config)
+        chosen.setdefault(same, []).append(winner.concurrency)
+    return tuple(Choice(config, tuple(sorted(loads))) for config, loads in chosen.items())
+
+
+def _choice_words(choice: Choice, winners: dict[int, LoadWinner], throughput: int, *, alone: bool) -> str:
+    told = throughput if throughput in choice.loads else max(choice.loads, key=lambda load: winners[load].gain.value)
+    gain = winners[told].gain
+    words = f"`{choice.config}`, {_gain_words(gain, told)}"
+    if choice.loads == (1,):
+        return f"for single users {words}"
+    return words if alone else f"at {loads_words(choice.loads)} {words}"
+
+
+def _gain_words(gain: Gain, load: int) -> str:
+    much = f"{gain.value:.1f} times" if gain.value >= _TWICE else _percent(gain)
+    if load == 1:
+        text = f"{much} as fast" if gain.value >= _TWICE else f"{much} faster"
+    else:
+        what = "the tokens per second" if gain.value >= _TWICE else "more tokens per second"
+        text = f"{much} {what} at {load}"
+    return text
+
+
+def _percent(gain: Gain) -> str:
+    """Whole percents, as a sentence can bear; the interval stands below it."""
+    share = 100 * (gain.value - 1)
+    return f"{share:.0f}%" if share >= 2 else f"{share:.1f}%"
+
+
+def _at(load: int) -> str:
+    return "for single users" if load == 1 else f"at {load} concurrent requests"
+
+
+def _where(loads: Sequence[int], of: Sequence[int]) -> str:
+    """At which of the compared loads, as people say it."""
+    if list(loads) == list(of):
+        return ""
+    below = [load for load in of if load < loads[0]]
+    if list(loads) == list(of[len(below) :]):
+        return f" above {below[-1]} concurrent {'request' if below[-1] == 1 else 'requests'}"
+    if list(loads) == [1]:
+        return " for single users"
+    if list(loads) == list(of[: len(loads)]):
+        return f" up to {loads[-1]} concurrent requests"
+    return f" at {loads_words(loads)} concurrent requests"
+
+
+def loads_words(loads: Sequence[int]) -> str:
+    """`1, 30 and 100`."""
+    words = [str(load) for load in loads]
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def _open_words(compared: Sequence[LoadWinner]) -> str:
+    """Where it is slower for certain, and what is ahead as far as measured."""
+    slower = [winner.concurrency for winner in compared if winner.slower]
+    where = "for single users" if slower == [1] else f"at {loads_words(slower)}" if slower else ""
+    text = f", and {where} everything measured is slower" if slower else ""
+    best = _best_ahead(compared)
+    if best is None:
+        return text
+    load, ahead = best
+    return f"{text}; ahead so far is `{ahead.config}`, by {_percent(ahead.gain)} {_at(load)}"
+
+
+def _best_ahead(compared: Sequence[LoadWinner]) -> tuple[int, Ahead] | None:
+    found = [(winner.concurrency, winner.ahead[0]) for winner in compared if winner.ahead]
+    return max(found, key=lambda one: one[1].gain.value, default=None)
+
+
+def _baseline(content: ReportContent, compared: Sequence[LoadWinner]) -> Choice:
+    """The baseline to run: the one of the throughput objective's load, or of most loads."""
+    last = content.objective_loads[-1]
+    most = Counter(winner.baseline for winner in compared).most_common(1)[0][0]
+    config = next((winner.baseline for winner in compared if winner.concurrency == last), most)
+    return Choice(config, tuple(winner.concurrency for winner in compared))
+
+
+def _how_it_ended(content: ReportContent) -> str:
+    """How the launches ended, where nothing is measured."""
+    ended = [launch for launch in content.launches if launch.outcome is not None]
+    if not content.launches:
+        return "nothing has been launched yet."
+    if not ended:
+        return f"{counted(len(content.launches), 'launch')} {_was(len(content.launches))} begun, and none has ended."
+    reasons = Counter(str(launch.reason or launch.outcome) for launch in ended)
+    listed = ", ".join(
+        f"{reason} {count} times" if count > 1 else str(reason) for reason, count in reasons.most_common()
+    )
+    measured = sum(launch.outcome is Outcome.MEASURED for launch in ended)
+    none = "" if measured else "nothing was measured. "
+    text = f"{none}{counted(len(ended), 'launch')} ended: {listed}."
+    last = next((launch for launch in reversed(ended) if launch.evidence is not None), None)
+    if last is None or last.evidence is None:
+        return text
+    log = f" (log: {last.evidence.log_path})" if last.evidence.log_path else ""
+    return f"{text} The last: {one_line(last.evidence.root_line).rstrip('.')}{log}."
+
+
+def _was(count: int) -> str:
+    return "was" if count == 1 else "were"
+
+
+def _basis(content: ReportContent, choices: Sequence[Choice]) -> Iterator[str]:
+    """How sure it is, and on what."""
+    spec, launches = content.spec, content.launches
+    hours = duration(sum(launch.duration_s or 0 for launch in launches))
+    gpus = spec.hardware.kind if spec.hardware.gpus == 1 else f"{spec.hardware.gpus} x {spec.hardware.kind}"
+    where = {"measured": f"on {gpus}", "replay": "of a recording", "simulated": "by the cost model"}[content.study.kind]
+    text = f"{counted(len(launches), 'start')} in {hours} {where}; {counted(len(content.judgement.results), 'config')} measured"
+    if content.space is not None:
+        text += f" of {len(content.space.launchable)} that can be launched"
+    yield f"{text}."
+    by_config = {result.config: result for result in content.judgement.results}
+    for choice in choices:
+        if (result := by_config.get(choice.config)) is not None:
+            yield f"`{choice.config}`: {_gains(result, choice)}{_starts(result)}."
+    for winner in content.judgement.objective_winners:
+        metric = winner.objective.metric
+        gain = (
+            ""
+            if winner.gain is None
+            else f", {gain_percent(winner.gain.value)}{gain_bounds(winner.gain)} better than `{winner.baseline}`"
+        )
+        yield f"{winner.objective.title[:1].upper()}{winner.objective.title[1:]}: `{winner.config}`, {metric.words(winner.value.value)}{gain}."
+    if choices:
+        yield "Intervals are for what the next start would measure, after all the comparisons that were made."
+
+
+def _gains(result: ConfigResult, choice: Choice) -> str:
+    """Each gain it was chosen for, with its interval."""
+    if not result.config.speculates:
+        return ""
+    told = [
+        f"{gain_percent(gain.value)}{gain_bounds(gain)} at {load}"
+        for load in choice.loads
+        if (gain := result.gains.get(load)) is not None
+    ]
+    return f"{', '.join(told)}; " if told else ""
+
+
+def _starts(result: ConfigResult) -> str:
+    text = counted(len(result.launches), "start")
+    if result.confirmed:
+        loads = loads_words(sorted(result.confirmed_loads)) if result.confirmed_loads else ""
+        return f"{text}, confirmed on prompts kept back for it{f' at {loads}' if loads else ''}"
+    return f"{text}, not confirmed by starts made after the choice" if result.config.speculates else text
+
+
+def _warnings(content: ReportContent, made: Decision) -> Iterator[str]:
+    """What may change the decision."""
+    judgement = content.judgement
+    if made.verdict == "rehearsal":
+        return
+    yield from judgement.cautions
+    by_config = {result.config: result for result in judgement.results}
+    for choice in made.choices:
+        result = by_config.get(choice.config)
+        if result is None:
+            continue
+        lossless = lossless_words(result.lossless)
+        if lossless and lossless != "lossless":
+            yield f"`{choice.config}` is {lossless}: its answers are not shown to be the baseline's."
+        if far := [load for load in choice.loads if load in result.loads and result.loads[load].extrapolated]:
+            yield f"`{choice.config}` at {loads_words(far)} is extrapolated: the cost model was not fitted to it."
+        if notes := [note.value for note in result.notes if note in _WARN]:
+            yield f"`{choice.config}` carries {', '.join(notes)}: see the table of all configs."
+    if judgement.barred:
+        listed = ", ".join(f"`{config}`" for config in judgement.barred)
+        yield f"Garbage in the answers bars {listed}, however fast."
+    ended = [launch for launch in content.launches if launch.outcome is not None]
+    failed = len(judgement.failures)
+    if judgement.results and failed and failed >= _FAILURES_TELL * len(ended):
+        yield f"{failed} of {counted(len(ended), 'launch')} gave no measurement; see the failures."
+
+
+def _next(content: ReportContent, made: Decision) -> str:
+    """What to do now."""
+    study = content.spec.study
+    speculating = [choice.config for choice in made.choices if choice.config.speculates]
+    if content.study.kind == "simulated":
+        config = next(iter(speculating), None)
+        if config is not None:
+            return f"Check it with one real launch: `python -m search try --study {study} {config}`."
+        return f"`python -m search.run --study {study}` on the GPUs measures it."
+    if made.verdict == "on":
+        return "Start the server with the command below."
+    if made.verdict == "off":
+        return "Serve without speculation; another draft, release or shape may change this."
+    if content.study.kind == "replay":
+        return "More starts would have to be recorded."
+    if made.verdict == "open":
+        best = _best_ahead([winner for winner in content.judgement.winners if winner.compared])
+        settled = settled_by(best[1].gain) if best else ""
+        lead = f"{settled[:1].upper()}{settled[1:]}: " if settled else "Go on with more starts: "
+        return f"{lead}`python -m search.run --study {study} --launches {_more(content)}`."
+    return _resume(content)
+
+
+def _resume(content: ReportContent) -> str:
+    if content.study.kind == "replay":
+        return ""
+    simulated = " --simulate" if content.study.kind == "simulated" else ""
+    lead = "Mend the cause, then go on" if content.judgement.failures else "Go on"
+    return f"{lead}: `python -m search.run --study {content.spec.study}{simulated}`."
+
+
+def _more(content: ReportContent) -> int:
+    """A budget that leaves room for starting the contenders again."""
+    return max(content.spec.budget.launches, len(content.launches)) + 8
