@@ -10,6 +10,7 @@ from search.cli.clean import clean
 from search.cli.dashboard import dashboard
 from search.cli.dialect import dialect
 from search.cli.doctor import doctor
+from search.cli.import_ import import_
 from search.cli.init import init
 from search.cli.plan import plan
 from search.cli.record import record
@@ -36,6 +37,7 @@ app.command("init")(init)
 app.command("report")(report)
 app.command("dashboard")(dashboard)
 app.command("record")(record)
+app.command("import")(import_)
 app.command("clean")(clean)
 app.command("dialect")(dialect)
 
