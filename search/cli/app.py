@@ -7,6 +7,7 @@ from typing import NoReturn
 import typer
 
 from search.cli.clean import clean
+from search.cli.compare import compare
 from search.cli.dashboard import dashboard
 from search.cli.dialect import dialect
 from search.cli.doctor import doctor
@@ -37,6 +38,7 @@ app.command("init")(init)
 app.command("report")(report)
 app.command("dashboard")(dashboard)
 app.command("record")(record)
+app.command("compare")(compare)
 app.command("import")(import_)
 app.command("clean")(clean)
 app.command("dialect")(dialect)
