@@ -8,7 +8,7 @@ tables is that of a false gain in a study, shared among all that is looked at.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -97,7 +97,7 @@ class Side:
     @cached_property
     def verdicts(self) -> Mapping[int, Verdict]:
         """The contest of each load, as a study decides it."""
-        contests = {
+        contests: dict[Hashable, Contest] = {
             load: Contest(
                 self.groups(load), self.scatter[load], load in (self.objectives or self.loads), higher_is_better(load)
             )

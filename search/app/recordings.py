@@ -73,16 +73,18 @@ def _least_study(recording: Recording) -> dict[str, Any]:
     objectives = _objectives(recording, loads)
     repeats = max((len(rows) for rows in recording.repeats().values()), default=1)
     algorithm = meta.get("algorithm")
+    gpus = meta["tp"] if type(meta.get("tp")) is int and 1 <= meta["tp"] <= 1024 else 1
     return {
         "study": re.sub(r"[^a-z0-9._-]+", "-", recording.name.lower()).strip("-._")[:64] or "recording",
         "title": f"{recording.name}, a recorded table",
         "model": {
             "target": str(meta.get("model") or "not recorded"),
             "draft": str(meta.get("draft") or "not recorded"),
+            "tp": gpus,
             "algorithm": algorithm if algorithm in ("EAGLE3", "EAGLE", "STANDALONE") else "EAGLE3",
         },
         "hardware": {
-            "gpus": 1,
+            "gpus": gpus,
             "kind": str(meta.get("gpus") or "not recorded"),
             "sm": 90,
             "memory_gib": 1,

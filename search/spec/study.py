@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -25,10 +26,10 @@ from search.config import CORE_KNOBS, OPTIONAL_KNOBS, SpecConfig, SpecVersion
 from search.contracts import Phase
 from search.deployment import ArgValue, CheckpointFacts, Deployment, Hardware, Patch
 from search.dialects import Dialect
-from search.metrics import DEFAULTS, METRICS, Objective, Objectives, loads_of
+from search.metrics import DEFAULTS, METRICS, Objective, Objectives, Traffic, loads_of
 from search.server.command import OWNED_ARGUMENTS
 from search.space import Space, SpaceChoices, enumerate_space
-from search.spec.samplers import FRONTIER
+from search.spec.samplers import FRONTIER, TRAFFIC
 from search.spec.types import (
     Concurrency,
     ConfigId,
@@ -401,6 +402,34 @@ Worth: TypeAlias = Annotated[float, BeforeValidator(_share_of), Field(gt=0, lt=1
 """A share of a gain: `2%` or 0.02."""
 
 
+def _loads_of_traffic(value: object) -> object:
+    """Keys of JSON are text."""
+    if not isinstance(value, Mapping):
+        return value
+    return {int(key) if isinstance(key, str) and key.isdecimal() else key: share for key, share in value.items()}
+
+
+def _whole_day(shares: dict[int, float]) -> dict[int, float]:
+    total = sum(shares.values())
+    if shares and abs(total - 1.0) > _ROUNDED:
+        raise ValueError(
+            f"the shares of `traffic` must add up to 100%, but they add up to {total:.1%}; it is the share of the day at each concurrency"
+        )
+    return {load: shares[load] / total for load in sorted(shares)}
+
+
+_ROUNDED = 0.011
+"""By how much shares in whole percents may miss 100%."""
+
+TrafficShares: TypeAlias = Annotated[
+    dict[Concurrency, Annotated[float, BeforeValidator(_share_of), Field(gt=0, le=1)]],
+    BeforeValidator(_loads_of_traffic),
+    AfterValidator(_whole_day),
+    Field(max_length=20),
+]
+"""`{1: 20%, 30: 50%, 100: 30%}`: the share of the day that the service spends at each concurrency."""
+
+
 class EarlierSpec(_Part):
     """Numbers that are believed before the first launch, as far as `weight` says: 1/2 is worth half a measurement.
 
@@ -431,6 +460,7 @@ class StudySpec(_Part):
     known: tuple[ConfigId, ...] = Field((), strict=False, max_length=MOST_KNOWN)
     questions: dict[Name, AnyQuestion] = {}
     worth: Worth = 0.02
+    traffic: TrafficShares = {}
     measure: MeasureSpec = MeasureSpec()
     budget: BudgetSpec = BudgetSpec()
     earlier: tuple[EarlierSpec, ...] = Field((), strict=False)
@@ -466,6 +496,11 @@ class StudySpec(_Part):
                 f"`objectives` with {limited[0]} must have a limit to count by, but `measure.limits` has none; set "
                 "`ttft_ms`, `tpot_ms` or both there"
             )
+        if self.sampler == TRAFFIC and not self.traffic:
+            raise ValueError(
+                f"`traffic` must say which loads the sampler {TRAFFIC!r} searches for, but there is none; write "
+                "`traffic: {1: 20%, 100: 80%}`, or take another sampler"
+            )
         for name, question in self.questions.items():
             if isinstance(question, KnobQuestionSpec):
                 self._knows(name, question)
@@ -497,7 +532,12 @@ class StudySpec(_Part):
     @property
     def loads(self) -> tuple[int, ...]:
         """All concurrencies that are measured, ascending."""
-        return tuple(sorted({*self.objective_loads, *self.watch}))
+        return tuple(sorted({*self.objective_loads, *self.watch, *self.traffic}))
+
+    @property
+    def used(self) -> Traffic | None:
+        """The traffic as everything but the study file takes it; None without any."""
+        return Traffic(tuple(self.traffic.items())) if self.traffic else None
 
     def tokens_at(self, load: int) -> int:
         """Output tokens that one launch measures at a load, warm-up included: two rounds, if nothing drifts."""

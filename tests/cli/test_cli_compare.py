@@ -70,3 +70,16 @@ def test_what_cannot_be_compared_is_said_so(words, said):
     done = compare(*words)
     assert done.exit_code == 2
     assert said in done.stderr
+
+
+@pytest.mark.slow
+def test_report_answers_for_another_traffic_than_the_study_has():
+    replay = ["--replay", str(RECORDINGS / "kimi-k25-story"), "-q"]
+    assert CliRunner().invoke(run_app, replay).exit_code == 0
+    words = ["report", "--study", "kimi-k25-story", "--traffic", "1:20%,30:50%,100:30%"]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    assert "v2-k1-s2-d3 would need 96.7% of the time, which saves 6.4 GPU hours a day" in done.stdout
+    assert "from 46% on (as measured)" in done.stdout
+    assert "96.7%" in Path("reports/kimi-k25-story.replay/summary.md").read_text()
+    assert CliRunner().invoke(app, [*words[:-1], "1:20%"]).exit_code == 2
