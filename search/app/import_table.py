@@ -19,6 +19,7 @@ from search.errors import UsageError
 from search.outcomes import Outcome
 
 _LONGEST = 1_000
+_LONGEST_NAME = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,12 @@ def import_table(source: Path | None, to: Path, how: HowToRead, about: About, *,
     made = imported(
         read_text(source), how, about, name=to.resolve().name, where=str(source or "standard input"), before=before
     )
-    write_recording(to, made.recording)
+    try:
+        write_recording(to, made.recording)
+    except OSError as error:
+        raise UsageError(
+            f"`--to` names a folder that can be written, but got {to}: {error}. Choose another."
+        ) from error
     return made
 
 
@@ -121,7 +127,7 @@ def imported(
     Raises:
         UsageError: Something is unclear, contradicts itself or cannot be; with the line and the way out.
     """
-    _check(about, how, name, before)
+    _check(about, how, name)
     table = table_of(text, where=where, number=how.table)
     config = label_config(how.config, worker=how.worker) if how.config else None
     if how.config and config is None:
@@ -146,8 +152,12 @@ def imported(
     )
 
 
-def _check(about: About, how: HowToRead, name: str, before: Recording | None) -> None:
-    if not about.source.strip() and before is None:
+def _check(about: About, how: HowToRead, name: str) -> None:
+    if not name or len(name) > _LONGEST_NAME:
+        raise UsageError(
+            f"`--to` ends in the name of the recording, of at most {_LONGEST_NAME} letters, but got {name[:60]!r}."
+        )
+    if not about.source.strip():
         raise UsageError("`--source` says where the numbers come from, such as a link, but it is missing. Give it.")
     texts = (
         name,

@@ -109,6 +109,14 @@ def test_no_file_is_said_so(table, said):
     assert not Path("lab").exists()
 
 
+def test_folder_that_cannot_be_written_is_said_so(here):
+    (here / "taken").write_text("a file")
+    done = search("import", "-", "--to", "taken", "--source", "x", "--spec-version", "v1", text=TABLE)
+    assert done.exit_code == 2
+    assert "can be written" in done.stderr
+    assert search("import", "-", "--to", "/", "--source", "x", "--spec-version", "v1", text=TABLE).exit_code == 2
+
+
 def test_public_tables_are_there():
     assert len(PUBLIC) >= 6
 
