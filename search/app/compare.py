@@ -8,8 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from search.analysis.arenas import prompt_set_of
-from search.analysis.compared import Compared, Side, compared, higher_is_better
+from search.analysis.compared import Compared, compared
 from search.analysis.results import measured_launches
+from search.analysis.side import Side, higher_is_better
 from search.app.stored import require_database, spec_of, stored_study
 from search.config import SpecConfig
 from search.contracts import PhaseResult

@@ -2,51 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from search.app.import_columns import columns_of
 from search.app.import_curve import read_curve
 from search.app.import_labels import label_config
+from search.app.import_meta import About, check_about, meta_of
 from search.app.import_rows import Read, Reading, Said, read_rows
 from search.app.import_text import TextTable, read_text, table_of
 from search.engines.recording import META, Recording, Row, read_recording, write_recording
 from search.errors import UsageError
 from search.outcomes import Outcome
-
-_LONGEST = 1_000
-_LONGEST_NAME = 200
-
-
-@dataclass(frozen=True, slots=True)
-class About:
-    """What the command says of a table: everything but its numbers.
-
-    Attributes:
-        source: Where it comes from, such as a link; required, because a number without one is hearsay.
-        model: Target, as anybody would know it.
-        draft: Likewise.
-        algorithm: Such as EAGLE3.
-        gpus: Such as `8x NVIDIA H200`.
-        release: Of SGLang.
-        date: Of the numbers.
-        note: What one must know before believing them.
-        not_known: What the source does not say, and what was assumed in its place.
-    """
-
-    source: str
-    model: str = ""
-    draft: str = ""
-    algorithm: str = ""
-    gpus: str = ""
-    release: str = ""
-    date: str = ""
-    note: str = ""
-    not_known: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +96,9 @@ def imported(
     Raises:
         UsageError: Something is unclear, contradicts itself or cannot be; with the line and the way out.
     """
-    _check(about, how, name)
+    check_about(about, name)
+    if how.worker not in ("", "v1", "v2"):
+        raise UsageError(f"`--spec-version` is v1 or v2, but got {how.worker!r}.")
     table = table_of(text, where=where, number=how.table)
     config = label_config(how.config, worker=how.worker) if how.config else None
     if how.config and config is None:
@@ -146,38 +117,10 @@ def imported(
     if before is not None:
         about = replace(about, model="", draft="", algorithm="", gpus="", date="", note="")  # as it was told at first
     derived = dict.fromkeys(line for reading in read.readings for line in reading.derived)
-    meta = _meta(about, name, (*earlier, *rows), table, columns.fields, derived, before)
+    meta = meta_of(about, name, (*earlier, *rows), table, columns.fields, derived, before)
     return Imported(
         Recording(meta, (*earlier, *rows)), tuple(_remarks(read, columns.left_out, derived, (*earlier, *rows)))
     )
-
-
-def _check(about: About, how: HowToRead, name: str) -> None:
-    if not name or len(name) > _LONGEST_NAME:
-        raise UsageError(
-            f"`--to` ends in the name of the recording, of at most {_LONGEST_NAME} letters, but got {name[:60]!r}."
-        )
-    if not about.source.strip():
-        raise UsageError("`--source` says where the numbers come from, such as a link, but it is missing. Give it.")
-    texts = (
-        name,
-        about.source,
-        about.model,
-        about.draft,
-        about.algorithm,
-        about.gpus,
-        about.release,
-        about.date,
-        about.note,
-        *about.not_known,
-    )
-    for text in texts:
-        if len(text) > _LONGEST or not text.isprintable():
-            raise UsageError(
-                f"What is said of a table is one printable line of at most {_LONGEST} letters, but got {text[:60]!r}. Shorten it."
-            )
-    if how.worker not in ("", "v1", "v2"):
-        raise UsageError(f"`--spec-version` is v1 or v2, but got {how.worker!r}.")
 
 
 def _only(table: TextTable, where: Sequence[str]) -> dict[str, str]:
@@ -247,48 +190,6 @@ def _rows(readings: Sequence[Reading], earlier: Sequence[Row]) -> list[Row]:
 
 def _digits(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.8g}")
-
-
-def _meta(
-    about: About,
-    name: str,
-    rows: Sequence[Row],
-    table: TextTable,
-    fields: Mapping[str, str],
-    derived: Mapping[str, None],
-    before: Recording | None,
-) -> dict[str, Any]:
-    text = "\n".join("\t".join(cells) for cells in (table.header, *table.rows))
-    this = {"source": about.source, "columns": dict(fields), "sha256": hashlib.sha256(text.encode()).hexdigest()}
-    old = dict(before.meta) if before is not None else {}
-    told = {
-        key: getattr(about, key)
-        for key in ("model", "draft", "algorithm", "gpus", "date", "note")
-        if getattr(about, key)
-    }
-    release = {"versions": {"sglang": about.release}} if about.release else {}
-    loads = sorted({row.concurrency for row in rows if row.concurrency is not None})
-    has_baseline = any(not row.config.speculates for row in rows)
-    meta = {
-        "name": name,
-        "hand_made": True,
-        **{key: value for key, value in old.items() if key not in ("name", "hand_made", "concurrencies", "baseline")},
-        **told,
-        **release,
-        "source": old.get("source") or about.source,
-        "imported": [*old.get("imported", ()), this],
-        "concurrencies": loads,
-        **(
-            {"baseline": next(row.config.config_id for row in rows if not row.config.speculates)}
-            if has_baseline
-            else {}
-        ),
-    }
-    if about.not_known:
-        meta["not_known"] = [*old.get("not_known", ()), *about.not_known]
-    if derived:
-        meta["derived"] = list(dict.fromkeys([*old.get("derived", ()), *derived]))
-    return meta
 
 
 def _remarks(read: Read, left_out: Sequence[str], derived: Mapping[str, None], rows: Sequence[Row]) -> list[str]:

@@ -7,7 +7,8 @@ import re
 from pydantic import TypeAdapter, ValidationError
 
 from search.errors import UsageError
-from search.spec.study import StudySpec, TrafficShares
+from search.spec.study import StudySpec
+from search.spec.traffic import TrafficShares
 
 
 def with_traffic(spec: StudySpec, text: str) -> StudySpec:

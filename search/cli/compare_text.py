@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from search.analysis.compared import Arrival, Change, Compared, Decision, Pair, Side
+from search.analysis.compared import Arrival, Change, Compared, Decision, Pair
+from search.analysis.side import Side
 from search.app.compare import unlike
 from search.metrics import gain_percent
 from search.stats.comparison import Comparison

@@ -55,7 +55,8 @@ def import_(
     debug: DebugOption = False,  # noqa: ARG001
 ) -> None:
     """Make a recording of a table that somebody published or kept: for what-ifs, priors, comparisons and replays."""
-    from search.app.import_table import About, HowToRead, import_table
+    from search.app.import_meta import About
+    from search.app.import_table import HowToRead, import_table
 
     made = import_table(
         None if table == "-" else Path(table),

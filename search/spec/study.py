@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -30,6 +29,7 @@ from search.metrics import DEFAULTS, METRICS, Objective, Objectives, Traffic, lo
 from search.server.command import OWNED_ARGUMENTS
 from search.space import Space, SpaceChoices, enumerate_space
 from search.spec.samplers import FRONTIER, TRAFFIC
+from search.spec.traffic import TrafficShares, share_of
 from search.spec.types import (
     Concurrency,
     ConfigId,
@@ -388,46 +388,8 @@ AnyQuestion: TypeAlias = Annotated[
 """`{config: v2-k1-s2-d3, against: [off], at: [100]}`, or `{knob: topk, value: 2, against: [1, 4], at: [1, 100]}`."""
 
 
-def _share_of(value: object) -> object:
-    """`2%` as 0.02; everything else as it is."""
-    if isinstance(value, str) and value.strip().endswith("%"):
-        try:
-            return float(value.strip()[:-1]) / 100
-        except ValueError:
-            return value
-    return value
-
-
-Worth: TypeAlias = Annotated[float, BeforeValidator(_share_of), Field(gt=0, lt=1)]
+Worth: TypeAlias = Annotated[float, BeforeValidator(share_of), Field(gt=0, lt=1)]
 """A share of a gain: `2%` or 0.02."""
-
-
-def _loads_of_traffic(value: object) -> object:
-    """Keys of JSON are text."""
-    if not isinstance(value, Mapping):
-        return value
-    return {int(key) if isinstance(key, str) and key.isdecimal() else key: share for key, share in value.items()}
-
-
-def _whole_day(shares: dict[int, float]) -> dict[int, float]:
-    total = sum(shares.values())
-    if shares and abs(total - 1.0) > _ROUNDED:
-        raise ValueError(
-            f"the shares of `traffic` must add up to 100%, but they add up to {total:.1%}; it is the share of the day at each concurrency"
-        )
-    return {load: shares[load] / total for load in sorted(shares)}
-
-
-_ROUNDED = 0.011
-"""By how much shares in whole percents may miss 100%."""
-
-TrafficShares: TypeAlias = Annotated[
-    dict[Concurrency, Annotated[float, BeforeValidator(_share_of), Field(gt=0, le=1)]],
-    BeforeValidator(_loads_of_traffic),
-    AfterValidator(_whole_day),
-    Field(max_length=20),
-]
-"""`{1: 20%, 30: 50%, 100: 30%}`: the share of the day that the service spends at each concurrency."""
 
 
 class EarlierSpec(_Part):

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from search.analysis.compared import Side, compared
+from search.analysis.compared import compared
+from search.analysis.side import Side
 from search.config import SpecConfig
 from search.stats.readings import Reading
 

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from search.app.import_meta import About
 from search.app.import_rows import read_number
-from search.app.import_table import About, HowToRead, imported
+from search.app.import_table import HowToRead, imported
 from search.engines.recording import read_recording, write_recording
 from search.errors import UsageError
 

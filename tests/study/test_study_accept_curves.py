@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from search.app.import_table import About, HowToRead, imported
+from search.app.import_meta import About
+from search.app.import_table import HowToRead, imported
 from search.config import SpecConfig
 from search.engines.recording import write_recording
 from search.errors import UsageError
