@@ -29,6 +29,7 @@ from search.whatif.answer import WhatIf
 from search.whatif.ask import what_if
 from search.whatif.evidence import Basis, basis_of_launches, basis_of_physics, basis_of_recording
 
+_RELEASE = re.compile(r"\d+\.\d+\.\d+(?:\.?\w+)?")
 _WHAT_MEASURES = ("model", "hardware", "engine", "measure")
 """Parts of a study file that change its numbers."""
 
@@ -83,8 +84,9 @@ def _spec_of(recording: Recording | None, options: RunOptions, release: str) -> 
 def _of_table(spec: StudySpec, recording: Recording, release: str) -> StudySpec:
     """The least study of a table, on the release and GPUs that the table or the command names."""
     versions = recording.meta.get("versions")
-    told = re.search(r"\d+\.\d+\.\d+(?:\.?\w+)?", str(versions.get("sglang", "")) if isinstance(versions, dict) else "")
-    name = release or (told[0] if told else "")
+    told = str(versions.get("sglang", "")).strip() if isinstance(versions, dict) else ""
+    # "0.5.9, patched" is not 0.5.9.
+    name = release or (told if _RELEASE.fullmatch(told) else "")
     if not name:
         raise UsageError(
             f"Recording {recording.name!r} holds no study file and names no release, so it does not say what is legal. Name a study with "
