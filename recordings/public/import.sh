@@ -15,6 +15,10 @@ bring sglang-22246-glm-4.7 --source https://github.com/sgl-project/sglang/pull/2
   --model GLM-4.7-FP8 --algorithm EAGLE --spec-version v2 \
   --note "Means of three runs, without their spread. Deeper chains (to 7 steps) and five steps at 64 were not in the text at hand." \
   --not-known "$NO_WORKER" --not-known "Prompts, answer lengths, accept lengths. No run without speculation."
+bring sglang-25696-deepseek-v4-flash --source https://github.com/sgl-project/sglang/pull/25696 --date 2026-05-18 \
+  --model DeepSeek-V4-Flash --algorithm EAGLE --gpus "2x RTX PRO 6000" --spec-version v2 --at 1 --map "Avg tok/s=output_tps" \
+  --note "Means over 18 requests; with the GEMM configurations of that change there is a faster row, left out as another build. FP8, TP 2." \
+  --not-known "The concurrency: entered as 1, as the rates suggest. The worker: entered as v2. Release, prompts, accept lengths."
 bring specforge-339 --source https://github.com/sgl-project/SpecForge/issues/339 --date 2025-12-01 \
   --model Qwen/Qwen3-30B-A3B --draft zhuyksir/EAGLE3-Qwen3-30B-A3B-DenseHead --algorithm EAGLE3 --gpus "2x H100" --spec-version v1 \
   --note "bench_eagle3.py, 20 prompts of MT-Bench; one run each." \

@@ -10,7 +10,7 @@ from search.errors import InvalidConfig, UsageError
 
 _OFF = re.compile(
     r"off|none|no|base|base ?line.*|vanilla.*|target only|auto ?regressive|ar|"
-    r"(sglang )?\(?(no|non|without|w/o)[- ]?(speculation|speculative|spec\w*)( decoding| decode)?\b.*",
+    r"(sglang )?\(?(no|non|without|w/o)[- ]?(speculation|speculative|spec\w*|eagle\w*|mtp|draft\w*)( decoding| decode)?\b.*",
     re.IGNORECASE,
 )
 _TRIPLE = re.compile(r"(?<![\d.])(\d{1,3})[_\-/](\d{1,3})[_\-/](\d{1,4})(?![\d.])")

@@ -86,6 +86,23 @@ def test_rows_of_unlike_conditions_are_no_repeats_until_told():
 
 
 @pytest.mark.parametrize(
+    "label",
+    [
+        "off",
+        "Baseline",
+        "no speculation",
+        "w/o spec",
+        "No EAGLE (baseline)",
+        "without speculative decoding",
+        "vanilla",
+        "no MTP",
+    ],
+)
+def test_no_speculation_by_the_names_it_goes_by(label):
+    assert rates(made(f"config,c,output tps\n{label},1,9\n")) == {("off", 1): 9}
+
+
+@pytest.mark.parametrize(
     ("header", "asked"), [("tps", "tps=output_tps"), ("tok/s", "tok/s=user_tps"), ("Speed (tok/s)", "output_tps")]
 )
 def test_unclear_rate_is_asked_for(header, asked):
