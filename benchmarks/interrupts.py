@@ -14,6 +14,7 @@ that most of their strikes meet launches.
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import json
 import multiprocessing
 import os
@@ -43,6 +44,8 @@ from search.study.signals import interruptible
 
 HARMLESS_S = 180.0
 """After a strike a process should need seconds; one that is still there by then hangs."""
+SLOW_S = 4.0
+"""After so long a struck process that was forked is asked every few seconds where it is."""
 STUDY = ("--study", "kimi-k25", "--simulate")
 LAUNCHES = 3
 WHOLE = 0.3
@@ -66,6 +69,7 @@ class Strike:
         traceback: Its standard error holds one.
         resumed: Exit code of the same command after it.
         launches: In the database then.
+        where: What its threads were doing while it took longer than `SLOW_S`; innermost first, one text a look.
     """
 
     number: str
@@ -80,6 +84,7 @@ class Strike:
     traceback: bool
     resumed: int
     launches: int
+    where: tuple[str, ...] = ()
 
     @property
     def is_kept(self) -> bool:
@@ -154,6 +159,8 @@ def forked(folder: Path) -> None:
     for name, stream in (("out", 1), ("err", 2)):
         os.dup2(os.open(folder / name, os.O_WRONLY | os.O_CREAT), stream)
     heeding()
+    stacks = (folder / "stacks").open("w")
+    faulthandler.register(signal.SIGUSR1, file=stacks)
     sys.argv = ["search.run", *words(folder)]
     interruptible(_work)
 
@@ -208,11 +215,7 @@ def strike(lasts_s: Mapping[bool, float], seed: int) -> Strike:
         struck = time.perf_counter()
         with suppress(ProcessLookupError):
             os.kill(process.pid, number)
-        try:
-            code = process.wait(HARMLESS_S)
-        except subprocess.TimeoutExpired:
-            os.kill(process.pid, signal.SIGKILL)
-            code = process.wait(HARMLESS_S)
+        code = awaited(process, asked=accepted and not whole)
         ended_s = time.perf_counter() - struck
         out, err = said(folder, "out"), said(folder, "err")
         complete = complete or (code == 0 and "summary.md" in out)
@@ -231,7 +234,28 @@ def strike(lasts_s: Mapping[bool, float], seed: int) -> Strike:
             traceback="Traceback" in err or "Exception ignored" in err,
             resumed=resumed,
             launches=launches_in(folder),
+            where=tuple(said(folder, "stacks").split("\n\n\n")) if said(folder, "stacks") else (),
         )
+
+
+def awaited(process: Process, *, asked: bool) -> int:
+    """The exit code of a struck run; killed once it hangs.
+
+    Args:
+        process: The run.
+        asked: Where it is, while it takes long: it has a handler for that.
+    """
+    waited = 0.0
+    while waited < HARMLESS_S:
+        try:
+            return process.wait(SLOW_S)
+        except subprocess.TimeoutExpired:
+            waited += SLOW_S
+        if asked:
+            with suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGUSR1)
+    os.kill(process.pid, signal.SIGKILL)
+    return process.wait(HARMLESS_S)
 
 
 def heeding() -> None:

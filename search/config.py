@@ -36,9 +36,10 @@ OPTIONAL_KNOBS: Mapping[str, str] = {
 }
 """Optional knobs that a study may open, and the short name each has in a config id.
 
-Any other server flag can be opened too; its name, with underscores, is its own short name."""
+Any other server flag and environment variables can be opened too, and have no shorter name: a flag is written with
+underscores, a variable in capitals."""
 
-_FLAG_KNOB = re.compile(r"[a-z][a-z0-9_]*")
+_KNOB_NAME = re.compile(r"[a-z][a-z0-9_]*|[A-Z][A-Z0-9_]*")
 _KNOB_VALUE = re.compile(r"[^+=\s/]+")
 
 LONG_NAMES: Mapping[str, str] = {"arf": "allreduce_fusion"} | {short: name for name, short in OPTIONAL_KNOBS.items()}
@@ -70,8 +71,9 @@ class SpecConfig:
         num_steps: Depth of the draft tree, from 1.
         num_draft_tokens: Tokens per verify pass and request, root included.
         allreduce_fusion: `off`, `auto`, or from 0.5.14 a named backend.
-        extra: Optional knobs, and server flags opened as knobs, that differ from the release's
-            default, sorted by name. A value is a part of the config id, which names a folder.
+        extra: Optional knobs, and server flags and environment variables opened as knobs, that differ
+            from the release's default, sorted by name. A value is a part of the config id, which names
+            a folder.
 
     Raises:
         InvalidConfig: A part of the tree is missing, superfluous, or impossible.
@@ -88,14 +90,16 @@ class SpecConfig:
         object.__setattr__(self, "spec_version", SpecVersion(self.spec_version))
         object.__setattr__(self, "extra", tuple(sorted(self.extra)))
         for name, value in self.extra:
-            if not _FLAG_KNOB.fullmatch(name) or name in CORE_KNOBS:
+            if not is_knob_name(name) or name in CORE_KNOBS:
                 raise InvalidConfig(
-                    f"A knob is named like `page_size`, but got {name!r}. Write it in lower case with underscores."
+                    f"A knob is named like `page_size` or `NCCL_PROTO`, but got {name!r}. Write a flag in lower case with "
+                    "underscores, a variable in capitals."
                 )
             if not _KNOB_VALUE.fullmatch(str(value)):
                 raise InvalidConfig(
                     f"A value of `{name}` has no blanks, slashes, `+` or `=`, because it stands in the config id, "
-                    f"but got {value!r}. Set it for every launch under `engine.server_args` instead."
+                    f"but got {value!r}. Set it for every launch under `engine.{'env' if is_variable(name) else 'server_args'}` "
+                    "instead."
                 )
         given = {name: getattr(self, name) for name in TREE_KNOBS}
         if self.spec_version is SpecVersion.OFF:
@@ -112,7 +116,12 @@ class SpecConfig:
             )
         for name, least in (("topk", 1), ("num_steps", 1), ("num_draft_tokens", 2)):
             if given[name] < least:
-                raise InvalidConfig(f"`{name} >= {least}` must hold, but got {given[name]}. Raise `{name}`.")
+                none = (
+                    " Not drafting is `off`, or a candidate of `adaptive`, such as `0-1-3`."
+                    if name == "num_steps"
+                    else ""
+                )
+                raise InvalidConfig(f"`{name} >= {least}` must hold, but got {given[name]}. Raise `{name}`.{none}")
         assert self.topk and self.num_steps and self.num_draft_tokens
         room = tree_bound(topk=self.topk, num_steps=self.num_steps)
         # topk 1 is exempt: SGLang rewrites its draft tokens to steps + 1, see `canonical`.
@@ -238,6 +247,16 @@ def simplicity(config: SpecConfig) -> tuple[int, int, int, int, str]:
     """Sort key for ties: off before on, fewer draft tokens, fewer steps, fewer extra knobs."""
     knobs = len(config.extra) + (config.allreduce_fusion != "off")
     return (int(config.speculates), config.verify_tokens, config.num_steps or 0, knobs, config.config_id)
+
+
+def is_knob_name(name: str) -> bool:
+    """Whether an optional knob may be called so: in small letters like a flag, or in capitals like a variable."""
+    return _KNOB_NAME.fullmatch(name) is not None
+
+
+def is_variable(name: str) -> bool:
+    """Whether a knob is an environment variable: they are written in capitals, and no flag is."""
+    return name[:1].isupper()
 
 
 def flag_name(name: str) -> str:

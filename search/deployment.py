@@ -94,6 +94,7 @@ class Deployment:
         python: The interpreter SGLang lives in; empty for our own.
         prefix: Arguments put before the interpreter, such as `("numactl", "-N0")`.
         env: Environment of the server beyond what is inherited.
+        searched_env: Variables that the study opens as knobs: each launch sets them, or unsets an inherited one.
         server_args: Flag name without dashes to value; `True` for a bare flag, a tuple for
             several words.
         max_running_requests: Always sent: unset, SGLang admits only 48 requests once it
@@ -115,6 +116,7 @@ class Deployment:
     python: str = ""
     prefix: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
+    searched_env: tuple[str, ...] = ()
     server_args: Mapping[str, ArgValue] = field(default_factory=dict)
     trust_remote_code: bool = False
     max_running_requests: int = 256

@@ -71,6 +71,7 @@ class Reason(StrEnum):
     SERVER_CRASH_LOAD = "SERVER_CRASH_LOAD", Blame.CONFIG
     SERVER_HANG_LOAD = "SERVER_HANG_LOAD", Blame.CONFIG
     BAD_OUTPUT = "BAD_OUTPUT", Blame.CONFIG
+    DETERMINISTIC_CRASH = "DETERMINISTIC_CRASH", Blame.CONFIG
     # queue once more, quarantine the slot if it repeats
     COMM_HOST_FAULT = "COMM_HOST_FAULT", Blame.HOST
     HOST_OOM = "HOST_OOM", Blame.HOST
@@ -78,11 +79,13 @@ class Reason(StrEnum):
     PORT_BUSY = "PORT_BUSY", Blame.HOST
     WEIGHT_LOAD = "WEIGHT_LOAD", Blame.HOST
     MISSING_MODULE = "MISSING_MODULE", Blame.HOST
+    HOST_FAULT = "HOST_FAULT", Blame.HOST
     STARTUP_STALL = "STARTUP_STALL", Blame.HOST
     RAY_INFRA = "RAY_INFRA", Blame.HOST
     WORKER_LOST = "WORKER_LOST", Blame.HOST
     # one retry, both attempts kept
     CUDA_FAULT = "CUDA_FAULT", Blame.FLAKE
+    START_CRASH = "START_CRASH", Blame.FLAKE
     # no values, loud
     METRIC_INVALID = "METRIC_INVALID", Blame.TOOL
     STALE_SERVER = "STALE_SERVER", Blame.TOOL

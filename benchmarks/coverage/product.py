@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from math import exp, log1p
@@ -34,12 +34,13 @@ OTHERS = (
     "v1-k4-s3-d16", "v1-k2-s2-d4",
 )  # fmt: skip
 BETTER = "v1-k2-s2-d7"
+SECOND = "off+arf=auto"
 STUDY = """\
 study: coverage
 model: {target: a/b, draft: c/d, algorithm: EAGLE3}
 hardware: {gpus: 1, kind: H200, sm: 90, memory_gib: 141, links: nvlink}
 engine: {release: 0.5.11}
-space: {spec_version: [v1, v2], topk: [1, 2, 4], num_steps: [1, 2, 3], num_draft_tokens: [tree]}
+space: {spec_version: [v1, v2], topk: [1, 2, 4], num_steps: [1, 2, 3], num_draft_tokens: [tree], allreduce_fusion: ["off", auto]}
 watch: [30, 250]
 questions:
   wide: {knob: topk, value: 2, against: [1, 4], at: [1, 100]}
@@ -59,12 +60,26 @@ class World:
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """Starts of the baseline (first, between, closing), fresh starts of a pick, picks, repeats at an objective."""
+    """What a study starts and repeats.
+
+    Attributes:
+        baseline: Starts of the baseline: first, confirming, closing.
+        afresh: Fresh starts of a pick.
+        picks: How many.
+        repeats: Of an objective in a start of the search.
+        plain: The same in a start of a baseline, for each set of prompts.
+        again: The same in a fresh start of a pick.
+        second: Starts of a second baseline, which all gains are over too; the first measures as a baseline, further
+            ones as fresh starts.
+    """
 
     baseline: int = 3
     afresh: int = 2
     picks: int = 3
     repeats: int = 2
+    plain: int = 2
+    again: int = 2
+    second: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,32 +134,38 @@ def launches(spec: StudySpec, world: World, design: Design, rng: np.random.Gener
     """All starts of one study, in their order."""
     made: list[LaunchRecord] = []
 
-    def start(config_id: str, stage: Stage, sets: Sequence[bool]) -> None:
+    def start(config_id: str, stage: Stage, sets: Mapping[bool, int]) -> None:
         config = SpecConfig.from_id(config_id)
         phases = []
         for load in LOADS:
             true = log1p(world.gain) if config_id == BETTER and load == 100 else 0.0
             level = 0.05 * log1p(load) + true + world.between * rng.standard_normal()
             objective = load in OBJECTIVES
-            for held_out in sets if objective else sets[:1]:
-                for repeat in range(design.repeats if objective else 1):
+            for held_out, repeats in sets.items() if objective else [(next(iter(sets)), 1)]:
+                for repeat in range(repeats):
                     rate = 100 * load * exp(level - 0.03 * held_out + world.within * rng.standard_normal())
                     phases.append(_phase(load, repeat + 1, rate, held_out=held_out))
         made.append(
             LaunchRecord(len(made) + 1, stage, config, config, _START, outcome=Outcome.MEASURED, phases=tuple(phases))
         )
 
-    start("off", "baseline", (False, True))
+    both = {False: design.plain, True: design.plain}
+    fresh = {True: design.again, False: design.again}
+    start("off", "baseline", both)
+    if design.second:
+        start(SECOND, "baseline", both)
     for config_id in OTHERS:
-        start(config_id, "search", (False,))
+        start(config_id, "search", {False: design.repeats})
     picks = _picks(made, design.picks)
     middle = design.baseline - 2
-    for turn in range(max(design.afresh, middle)):
-        for config_id in picks if turn < design.afresh else ():
-            start(config_id, "confirm", (True,))
+    for turn in range(max(design.afresh, middle, design.second - 1)):
         if turn < middle:
-            start("off", "baseline", (False, True))
-    start("off", "closing", (False, True))
+            start("off", "confirm", both)
+        if turn < design.second - 1:
+            start(SECOND, "confirm", both)
+        for config_id in picks if turn < design.afresh else ():
+            start(config_id, "confirm", fresh)
+    start("off", "closing", both)
     assert spec.loads == LOADS
     return made
 

@@ -38,6 +38,7 @@ def judge(spec: StudySpec, launches: Sequence[LaunchRecord], memo: Memo | None =
     winners = load_winners(arenas, results)
     beyond = beyond_winners(arenas, winners)
     at_objectives = objective_winners(spec.axes, arenas, results)
+    answers = tuple(verdicts(spec, arenas, launches))
     return Judgement(
         baselines=tuple(result for result in results if not result.config.speculates),
         results=tuple(results),
@@ -46,7 +47,7 @@ def judge(spec: StudySpec, launches: Sequence[LaunchRecord], memo: Memo | None =
         beyond=tuple(beyond),
         picks=tuple(picks(spec, results, winners, at_objectives)),
         failures=tuple(_failures(launches)),
-        verdicts=tuple(verdicts(spec, arenas, launches)),
+        verdicts=answers,
         headlines=(
             *headlines(results, winners, beyond, at_objectives),
             *traffic_sentences(spec, arenas),
@@ -63,7 +64,7 @@ def judge(spec: StudySpec, launches: Sequence[LaunchRecord], memo: Memo | None =
         predictions=predictions(spec, launches),
         objective_winners=tuple(at_objectives),
         knobs=Later(lambda: knob_table(spec, arenas)),
-        contenders=Later(lambda: contenders(spec, arenas)),
+        contenders=Later(lambda: contenders(spec, arenas, answers)),
     )
 
 

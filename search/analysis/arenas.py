@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from statistics import fmean
 from typing import TypeAlias
 
 from search.analysis.expected import Expectations
@@ -18,7 +19,7 @@ from search.stats.comparison import Comparison
 from search.stats.estimates import Estimate
 from search.stats.levels import level_of
 from search.stats.phase_readings import reading_of
-from search.stats.readings import Groups, Reading
+from search.stats.readings import Groups, Reading, usable
 from search.stats.scatter import Scatter, pooled_scatter
 from search.stats.standings import Judge
 from search.stats.verdicts import Contest, Verdict, study_winners
@@ -157,7 +158,8 @@ class Arena:
         if told is None:
             return None
         ceiling = self.metric.ceiling
-        return Estimate(told.value, told.lo, told.hi if ceiling is None else min(told.hi, max(ceiling, told.value)))
+        hi = told.hi if ceiling is None else min(told.hi, max(ceiling, told.value))
+        return _with_zeros(Estimate(told.value, told.lo, hi), usable(readings), self.metric)
 
     def rate(self, config: SpecConfig, *, confirmed: bool | None = None) -> Estimate | None:
         """The same in tokens per second, of the arena of a rate."""
@@ -264,6 +266,24 @@ def _above_floor(metric: Metric) -> Callable[[PhaseResult], float | None]:
         return None if value is None else max(value, metric.floor)
 
     return of
+
+
+def _with_zeros(told: Estimate, readings: Sequence[Reading], metric: Metric) -> Estimate:
+    """The value where some reading is zero, which has no logarithm: the plain mean over starts in place of the geometric.
+
+    Args:
+        told: As the logarithms tell it, zeros counted as the metric's floor; its ends hold the mean too.
+        readings: What it is of.
+        metric: Theirs.
+    """
+    if not any(one.value <= metric.floor for one in readings):
+        return told
+    starts: dict[int, list[float]] = {}
+    for one in readings:
+        starts.setdefault(one.start, []).append(0.0 if one.value <= metric.floor else one.value)
+    mean = fmean(map(fmean, starts.values()))
+    assert told.lo is not None and told.hi is not None, "a level has an interval"
+    return Estimate(mean, 0.0, max(told.hi, mean))
 
 
 def _turned(told: Estimate) -> Estimate:

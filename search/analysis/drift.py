@@ -92,10 +92,14 @@ def _as_rates(drift: Drift, load: int) -> Drift:
 def slots_to_measure_again(launches: Sequence[LaunchRecord]) -> dict[int, SpecConfig]:
     """Slots that have launched something since their baseline was measured last, with that baseline.
 
-    They owe one more launch of it, or nothing tells whether their host drifted.
+    They owe one more launch of it, or nothing shows whether their host drifted. Of several baselines it is the one
+    that was confirmed, which everything is compared with, else the first.
     """
     owed: dict[int, SpecConfig] = {}
     baselines: dict[int, SpecConfig] = {}
+    for launch in launches:
+        if launch.stage == "confirm" and launch.outcome is Outcome.MEASURED and not launch.config.speculates:
+            baselines.setdefault(launch.slot, launch.config)
     for launch in launches:
         if launch.stage == "try":
             continue

@@ -13,7 +13,7 @@ from search.metrics import Metric, Objective
 from search.outcomes import Note
 from search.stats.comparison import Comparison
 from search.stats.estimates import Estimate
-from search.stats.losslessness import OutputCheck
+from search.stats.losslessness import OutputCheck, is_lossy
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +112,11 @@ class ConfigResult:
     lossless: tuple[OutputCheck, ...] = ()
     searched: ConfigResult | None = None
     confirmed_loads: frozenset[int] = frozenset()
+
+    @property
+    def lossy(self) -> bool:
+        """See `is_lossy`."""
+        return is_lossy(self.lossless)
 
     @property
     def extrapolated(self) -> bool:
@@ -219,6 +224,24 @@ class KnobWorth:
     pairs: int = 0
 
 
+FOR_A_QUESTION = "answers "
+"""How the reason of a start begins that a question about a knob alone asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """The best config with a value that a question about a knob compares, as the search picked it.
+
+    Attributes:
+        why: What a start of its own would be for.
+        is_open: The question has no answer yet that measurements settle, and this config no start after the choice.
+    """
+
+    config: SpecConfig
+    why: str
+    is_open: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Pick:
     """A config worth a launch script, and the roles it has, such as `lowest-latency`, `best-at-c30`."""
@@ -312,8 +335,8 @@ class Judgement:
         barred: Configs whose answers were garbage in some launch; they are in no other list.
         objective_winners: One per objective that is not the rate of its load.
         knobs: What each knob is worth, objectives first.
-        contenders: Best configs of the values that the study's questions about knobs compare, where they were not
-            started again after the choice: with a start of their own each, the answer would be sharper.
+        contenders: Best configs of the values that the study's questions about knobs compare; those of an open
+            question that were not started again after the choice would sharpen its answer by a start of their own.
         predictions: What was expected of launches, and what they measured; empty for a sampler without a belief.
     """
 
@@ -331,4 +354,4 @@ class Judgement:
     predictions: PredictedValues = PredictedValues()
     objective_winners: tuple[ObjectiveWinner, ...] = ()
     knobs: Sequence[KnobWorth] = ()
-    contenders: Sequence[SpecConfig] = ()
+    contenders: Sequence[Contender] = ()

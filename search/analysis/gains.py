@@ -34,8 +34,8 @@ def with_gains(spec: StudySpec, result: ConfigResult, arenas: Mapping[Key, Arena
 
 
 def by_score(results: Iterable[ConfigResult]) -> list[ConfigResult]:
-    """The best score first, then the simplest."""
-    return sorted(results, key=lambda result: (-_number(result.score), simplicity(result.config)))
+    """The best score first, then the simplest; those with lossy answers after all others, however fast."""
+    return sorted(results, key=lambda result: (result.lossy, -_number(result.score), simplicity(result.config)))
 
 
 def _with_interval(result: ConfigResult, at: LoadResult, arena: Arena) -> LoadResult:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from math import inf, log
 
 from search.analysis.arenas import RATE, Arena, Key, key_of
-from search.analysis.findings import Gain, KnobWorth
-from search.config import CORE_KNOBS, KnobValue, SpecConfig
+from search.analysis.findings import FOR_A_QUESTION, Contender, Gain, KnobWorth, QuestionVerdict
+from search.config import CORE_KNOBS, KnobValue, SpecConfig, is_variable
+from search.dialects import UNSET
 from search.spec.study import KnobQuestionSpec, StudySpec
 from search.stats.comparison import Comparison
 from search.stats.questions import BestOfEach, best_of_each, pooled
@@ -20,12 +21,12 @@ def values_of(arena: Arena, knob: str, *, guessed: bool = False) -> dict[KnobVal
 
     Args:
         arena: Of one metric and load.
-        knob: By its name in `SpecConfig.params`.
+        knob: By its name in `SpecConfig.params`; a variable that a config does not set has the value `unset`.
         guessed: Those that a simulator extrapolates, instead.
     """
     found: dict[KnobValue, list[SpecConfig]] = {}
     for config in arena.extrapolated if guessed else arena.open:
-        value = config.params.get(knob)
+        value = config.params.get(knob, UNSET if is_variable(knob) else None)
         if value is not None and (config.speculates or knob not in _OF_SPECULATION):
             found.setdefault(value, []).append(config)
     return {value: sorted(mine, key=str) for value, mine in found.items()}
@@ -106,25 +107,41 @@ def _rows(arena: Arena, knob: str, values: Mapping[KnobValue, Sequence[SpecConfi
         )
 
 
-def contenders(spec: StudySpec, arenas: Mapping[Key, Arena]) -> Iterator[SpecConfig]:
-    """Best configs of the values that questions about knobs compare, where those were not started again yet."""
-    seen: set[SpecConfig] = set()
-    for question in spec.questions.values():
+def contenders(
+    spec: StudySpec, arenas: Mapping[Key, Arena], verdicts: Sequence[QuestionVerdict]
+) -> Iterator[Contender]:
+    """Best configs of the values that questions about knobs compare, once each; open ones first.
+
+    A question is open while it is `not separable`, or answered by nothing but assumed scatter: what is refuted at one
+    load needs no further start at another, and what only a fit speaks of is not settled by starting it again.
+    """
+    verdict_of = {one.name: one.verdict for one in verdicts}
+    found: dict[SpecConfig, Contender] = {}
+    for name, question in spec.questions.items():
         if not isinstance(question, KnobQuestionSpec):
             continue
+        asks = verdict_of.get(name) in ("not separable", "assumed scatter")
         for load in question.at:
             arena = arenas.get((RATE, load))
             if arena is None or arena.only_expected:
                 continue
             values = values_of(arena, question.knob)
-            mine = values.get(question.value, [])
             for other in question.against:
-                told = rivals(arena, question.knob, mine, values.get(other, [])).told
-                for name in (told.best, told.other) if not told.picked_afresh else ():
-                    config = SpecConfig.from_id(name) if name else None
-                    if config is not None and config not in seen:
-                        seen.add(config)
-                        yield config
+                told = rivals(arena, question.knob, values.get(question.value, []), values.get(other, [])).told
+                settled = told.gain is None or told.picked_afresh or told.gain.separable is True
+                for value, best in ((question.value, told.best), (other, told.other)):
+                    if best is None:
+                        continue
+                    config = SpecConfig.from_id(best)
+                    again = any(reading.fresh for reading in arena.groups[config])
+                    one = Contender(
+                        config,
+                        f"{FOR_A_QUESTION}{name}: the best of {question.knob} {value} at C={load}, on a start after the choice",
+                        is_open=asks and not settled and not again,
+                    )
+                    if config not in found or (one.is_open and not found[config].is_open):
+                        found[config] = one
+    yield from sorted(found.values(), key=lambda one: not one.is_open)
 
 
 def _rank(arena: Arena, config: SpecConfig) -> float:

@@ -20,11 +20,18 @@ from search.storage.records import LaunchRecord
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """One comparison of a question; `gain` is None where a side was not measured, and `missing` says why."""
+    """One comparison of a question.
+
+    Attributes:
+        gain: None where a side was not measured.
+        missing: Why not.
+        guessed: Configs of it that a fit only extrapolates to.
+    """
 
     gain: Comparison | None
     words: str = ""
     missing: tuple[str, ...] = ()
+    guessed: tuple[SpecConfig, ...] = ()
 
 
 def verdicts(spec: StudySpec, arenas: Mapping[Key, Arena], launches: Sequence[LaunchRecord]) -> list[QuestionVerdict]:
@@ -33,14 +40,16 @@ def verdicts(spec: StudySpec, arenas: Mapping[Key, Arena], launches: Sequence[La
     found = []
     for name, question in spec.questions.items():
         told = (
-            _of_knobs(spec, question, arenas)
+            _of_knobs(question, arenas)
             if isinstance(question, KnobQuestionSpec)
-            else _of_configs(spec, question, arenas, launches)
+            else _of_configs(question, arenas, launches)
         )
         parts = [(subject, list(ones)) for subject, ones in told]
         every = [one for _, ones in parts for one in ones]
         verdict = finding([one.gain for one in every], level=level, worth=spec.worth)
+        guessed = list(dict.fromkeys(config for one in every for config in one.guessed))
         missing = dict.fromkeys(reason for one in every for reason in one.missing)
+        missing |= dict.fromkeys([_to_decide(spec, guessed)] if guessed else [])
         said = [
             f"{subject}: {', '.join(words)}"
             for subject, ones in parts
@@ -51,18 +60,17 @@ def verdicts(spec: StudySpec, arenas: Mapping[Key, Arena], launches: Sequence[La
 
 
 def _of_configs(
-    spec: StudySpec, question: QuestionSpec, arenas: Mapping[Key, Arena], launches: Sequence[LaunchRecord]
+    question: QuestionSpec, arenas: Mapping[Key, Arena], launches: Sequence[LaunchRecord]
 ) -> Iterator[tuple[str, Iterator[_Told]]]:
     config = SpecConfig.from_id(question.config)
     for other in map(SpecConfig.from_id, question.against):
         yield (
             f"{config} against {other}",
-            (_pair(spec, arenas.get((RATE, load)), load, config, other, launches) for load in sorted(question.at)),
+            (_pair(arenas.get((RATE, load)), load, config, other, launches) for load in sorted(question.at)),
         )
 
 
 def _pair(
-    spec: StudySpec,
     arena: Arena | None,
     load: int,
     config: SpecConfig,
@@ -75,25 +83,23 @@ def _pair(
     guessed = [one for one in (config, other) if one in arena.extrapolated]
     gain = arena.gain(config, other)
     if guessed and gain is not None:
-        return _Told(None, f"the model expects {gain_words(gain)} at C={load}", (_to_decide(spec, guessed),))
+        return _Told(None, f"the model expects {gain_words(gain)} at C={load}", guessed=tuple(guessed))
     told = arena.compare(config, other)
     if told is None:
         return _Told(None, missing=(f"{config} and {other} have no number to compare at C={load}",))
     return _Told(told, _at(Gain.of(told), load))
 
 
-def _of_knobs(
-    spec: StudySpec, question: KnobQuestionSpec, arenas: Mapping[Key, Arena]
-) -> Iterator[tuple[str, Iterator[_Told]]]:
+def _of_knobs(question: KnobQuestionSpec, arenas: Mapping[Key, Arena]) -> Iterator[tuple[str, Iterator[_Told]]]:
     for other in question.against:
         yield (
             f"best of {question.knob} {question.value} against best of {question.knob} {other}",
-            (_values(spec, question, other, arenas.get((RATE, load)), load) for load in sorted(question.at)),
+            (_values(question, other, arenas.get((RATE, load)), load) for load in sorted(question.at)),
         )
 
 
-def _values(spec: StudySpec, question: KnobQuestionSpec, other: int | str, arena: Arena | None, load: int) -> _Told:
-    if arena is not None and (guess := _guessed(spec, question, other, arena)) is not None:
+def _values(question: KnobQuestionSpec, other: int | str, arena: Arena | None, load: int) -> _Told:
+    if arena is not None and (guess := _guessed(question, other, arena)) is not None:
         return guess
     values = {} if arena is None or arena.only_expected else values_of(arena, question.knob)
     missing = tuple(value for value in (question.value, other) if value not in values)
@@ -112,7 +118,7 @@ def _values(spec: StudySpec, question: KnobQuestionSpec, other: int | str, arena
     return _Told(told.gain, words)
 
 
-def _guessed(spec: StudySpec, question: KnobQuestionSpec, other: int | str, arena: Arena) -> _Told | None:
+def _guessed(question: KnobQuestionSpec, other: int | str, arena: Arena) -> _Told | None:
     """What the fit expects where it thinks the best of a value to be a config that it only extrapolates to.
 
     None where the bests of both values rest on data, and where nothing is fitted.
@@ -131,14 +137,18 @@ def _guessed(spec: StudySpec, question: KnobQuestionSpec, other: int | str, aren
     if not guessed or gain is None:
         return None
     words = f"the model expects {gain_words(gain)} at C={load} ({best[0]} and {best[1]})"
-    return _Told(None, words, (_to_decide(spec, guessed),))
+    return _Told(None, words, guessed=tuple(guessed))
 
 
 def _to_decide(spec: StudySpec, guessed: Sequence[SpecConfig]) -> str:
     """What was not measured, and the launches that would decide it."""
-    commands = " and ".join(f"`python -m search try --study {spec.study} {one}`" for one in guessed)
-    was = "was" if len(guessed) == 1 else "were"
-    return f"{' and '.join(map(str, guessed))} {was} not measured, only extrapolated; {commands} would decide it"
+    command = f"`python -m search try --study {spec.study} {guessed[0]}`"
+    if len(guessed) == 1:
+        return f"{guessed[0]} was not measured, only extrapolated; {command} would decide it"
+    return (
+        f"{', '.join(map(str, guessed[:-1]))} and {guessed[-1]} were not measured, only extrapolated; a launch of each, "
+        f"as {command}, would decide it"
+    )
 
 
 def _at(gain: Gain, load: int) -> str:

@@ -44,7 +44,10 @@ def _outputs(results: Sequence[ConfigResult], launches: Sequence[LaunchRecord]) 
     for result in results:
         decisive = worst(result.lossless)
         if decisive is not None and decisive.verdict == "lossy":
-            yield f"{result.config} is not lossless at C={decisive.concurrency}: {decisive.why}."
+            yield (
+                f"{result.config} is not lossless at C={decisive.concurrency}, so it is neither ranked nor recommended: "
+                f"{decisive.why}."
+            )
     told = [result for result in results if (check := worst(result.lossless)) and check.verdict == "lossless"]
     if told:
         yield f"Lossless against the baseline: {', '.join(str(result.config) for result in told)}."

@@ -109,12 +109,12 @@ def barred_configs(launches: Sequence[LaunchRecord]) -> list[SpecConfig]:
 
 
 def pareto_front(axes: Objectives, results: Iterable[ConfigResult]) -> list[ConfigResult]:
-    """Those no other beats on both objectives, best at the first one first.
+    """Those no other beats on both objectives, best at the first one first; of equal ones all.
 
-    Confirmed configs are compared with each other by their confirmed values; a confirmed one with
+    Those with lossy answers have no place there. Confirmed configs are compared with each other by their confirmed values; a confirmed one with
     one that is not, by what the search measured of both.
     """
-    everything = list(results)
+    everything = [result for result in results if not result.lossy]
     searched = [result.searched or result for result in everything]
     before = {result.config for result in _undominated(axes, searched)}
     confirmed = [result for result in everything if result.confirmed]
@@ -140,11 +140,12 @@ def _order(axes: Objectives) -> Callable[[ConfigResult], tuple[Any, ...]]:
 
 def _undominated(axes: Objectives, results: Iterable[ConfigResult]) -> list[ConfigResult]:
     front: list[ConfigResult] = []
-    best = math.inf
+    last = (math.inf, math.inf)
     for result in sorted(results, key=_order(axes)):
-        if (second := badness(axes[1], result.values[1])) < best:
+        first, second = (badness(axis, value) for axis, value in zip(axes, result.values, strict=True))
+        if second < last[1] or (first, second) == last:
             front.append(result)
-            best = second
+            last = first, second
     return front
 
 

@@ -40,8 +40,8 @@ def arenas_of(
 ) -> dict[Key, Arena]:
     """Every metric and load that anything was measured at, with its verdict.
 
-    Left out of a contest, though not of the pool of scatter, are configs whose numbers may not be recommended, and
-    extrapolated ones as long as anything that speculates rests on data: a simulator fitted to three configs would
+    Left out of a contest, though not of the pool of scatter, are configs whose numbers may not be recommended,
+    whose answers are lossy, and extrapolated ones as long as anything that speculates rests on data: a simulator fitted to three configs would
     else answer with a fourth that nobody measured.
 
     Args:
@@ -51,6 +51,7 @@ def arenas_of(
         memo: See `Memo`.
     """
     synthetic = all_synthetic(results)
+    lossy = {result.config for result in results if result.lossy}
     expects = Expectations.of(spec) if any(result.extrapolated for result in results) else None
     found = {}
     for key, groups in readings_of(spec, measured_launches(launches), memo).items():
@@ -58,7 +59,9 @@ def arenas_of(
         known = {config: readings for config, readings in groups.items() if config in at}
         if not known:
             continue
-        allowed = {config for config in known if recommendable(at[config].notes, synthetic=synthetic)}
+        allowed = {
+            config for config in known if config not in lossy and recommendable(at[config].notes, synthetic=synthetic)
+        }
         guessed = frozenset(config for config in known if at[config].extrapolated)
         grounded = allowed - guessed
         found[key] = arena_of(
@@ -262,7 +265,7 @@ def _like(
 
 def _best(results: Sequence[ConfigResult]) -> str | None:
     synthetic = all_synthetic(results)
-    allowed = [result for result in results if recommendable(result.notes, synthetic=synthetic)]
+    allowed = [result for result in results if not result.lossy and recommendable(result.notes, synthetic=synthetic)]
     if not allowed or not any(not result.config.speculates for result in results):
         return None
     return max(allowed, key=lambda result: -1.0 if isnan(result.score) else result.score).config.config_id

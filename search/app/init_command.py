@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -63,7 +64,12 @@ def study_of_command(command: str, *, name: str, gpus: str | None, release: str,
     config, remarks = _config(said, deployment, dialect)
     bound = dialect.on(deployment)
     config = bound.canonical(config)
-    if refused := bound.violations(config):
+    refused = bound.violations(config)
+    if dialect.fusion_idles and [rule.rule_id for rule in refused] == ["arf-sm120"]:
+        config = bound.canonical(replace(config, allreduce_fusion="off"))
+        remarks = (*remarks, "all-reduce fusion is accepted on this GPU, and its path is never taken: the same as off")
+        refused = bound.violations(config)
+    if refused:
         raise UsageError(f"SGLang {chosen} would refuse this command: {refused[0].text} [{refused[0].source}]")
     text = _text(name, said, deployment, dialect, room, config, (*remarks, *_set_otherwise(said)))
     spec = parse_study(text, name=str(path))
@@ -125,9 +131,42 @@ def _config(said: LaunchCommand, deployment: Deployment, dialect: Dialect) -> tu
     version = _version(said, dialect, topk)
     if said.synchronous and not dialect.supports_v1:
         extra = (("overlap", "off"),)
-    if "speculative-adaptive" in said.server_args:
-        remarks.append("`--speculative-adaptive` is left out: name its candidates under `space.knobs.adaptive`")
+    if (adaptive := _adaptive(said, deployment)) != "off":
+        extra = (*extra, ("adaptive", adaptive))
+        if steps == 0:
+            steps = next(step for step in _candidates(adaptive, dialect) if step)
+            tokens = steps + 1
+            remarks.append(f"it starts without drafting (0 steps), the study at {steps}; both adapt within {adaptive}")
     return SpecConfig(version, topk, steps, tokens, fusion, extra), tuple(remarks)
+
+
+def _adaptive(said: LaunchCommand, deployment: Deployment) -> str:
+    """The knob's value: `off`, `auto` for the release's own table, or the candidates of the file that is named.
+
+    Raises:
+        UsageError: The file is not here, or names no candidates.
+    """
+    if "speculative-adaptive" not in said.server_args:
+        return "off"
+    named = said.server_args.get("speculative-adaptive-config")
+    if named is None:
+        return "auto"
+    try:
+        told = json.loads(Path(str(named)).expanduser().read_text(encoding="utf-8"))
+        slots = [told, *(slot for slot in told.values() if isinstance(slot, dict))]
+        steps = {int(step) for slot in slots for step in slot.get("candidate_steps", ())}
+    except (OSError, ValueError, AttributeError, TypeError) as error:
+        raise UsageError(
+            f"`--speculative-adaptive-config` names a file with candidate steps that can be read here, but {named} cannot: "
+            f"{error}. Copy it, or leave the flag out for the table of SGLang {deployment.release}."
+        ) from error
+    if not steps:
+        raise UsageError(f"{named} must name `candidate_steps`, but has none. Correct it.")
+    return "-".join(map(str, sorted(steps)))
+
+
+def _candidates(adaptive: str, dialect: Dialect) -> tuple[int, ...]:
+    return dialect.adaptive_steps if adaptive == "auto" else tuple(map(int, adaptive.split("-")))
 
 
 def _numbers(said: LaunchCommand, deployment: Deployment, dialect: Dialect) -> tuple[int, int, int]:
@@ -143,8 +182,19 @@ def _numbers(said: LaunchCommand, deployment: Deployment, dialect: Dialect) -> t
     if deployment.algorithm == "DFLASH":
         block = given.get("num_draft_tokens", tokens)
         return 1, max(block - 1, 1), block
+    # Its table chooses from 0.5.14 on, where it may hold 0 (0.5.16 `srt/arg_groups/speculative_hook.py:746`).
+    if (adaptive := _adaptive(said, deployment)) != "off" and 0 in dialect.adaptive_steps:
+        candidates = _candidates(adaptive, dialect)
+        start = given.get("num_steps", candidates[len(candidates) // 2])
+        if given.get("topk", 1) == 1:
+            return 1, start, start + 1
     if not given:
         return topk, steps, tokens
+    if given.get("num_steps") == 0:
+        raise UsageError(
+            "`--speculative-num-steps 0` drafts nothing: it is for `--speculative-adaptive` to start from, which this command "
+            "lacks. Add it, or leave speculation out."
+        )
     missing = [name for name in ("num_steps", "topk") if name not in given]
     if missing or (given["topk"] > 1 and "num_draft_tokens" not in given):
         lacking = ", ".join(missing) or "num_draft_tokens"
@@ -245,4 +295,6 @@ def _space(deployment: Deployment, dialect: Dialect, config: SpecConfig) -> dict
         for (name, mine), usual in zip(own.items(), (topk, steps, tokens), strict=True)
     }
     fused = {"allreduce_fusion": list(dict.fromkeys(["off", config.allreduce_fusion]))}
-    return {"spec_version": versions, **opened, **(fused if config.allreduce_fusion != "off" else {})}
+    adaptive = dict(config.extra).get("adaptive")
+    knobs = {"knobs": {"adaptive": ["off", adaptive]}} if adaptive is not None else {}
+    return {"spec_version": versions, **opened, **(fused if config.allreduce_fusion != "off" else {}), **knobs}

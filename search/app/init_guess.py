@@ -177,11 +177,11 @@ def guess_tp(gpus: Gpus, target: Checkpoint | None, draft: Checkpoint | None) ->
 
 
 def _divides(facts: CheckpointFacts, tp: int) -> bool:
-    """Whether heads and the FP8 blocks of experts come out even on so many GPUs."""
+    """Whether heads and the FP8 blocks of experts, or of dense layers, come out even on so many GPUs."""
     if facts.heads and facts.heads % tp:
         return False
-    blocks = facts.fp8_block is not None and facts.experts and facts.expert_width
-    return not blocks or (facts.expert_width // tp) % facts.fp8_block[0] == 0  # type: ignore[index]
+    width = facts.expert_width if facts.experts else facts.ffn_width
+    return facts.fp8_block is None or not width or (width // tp) % facts.fp8_block[0] == 0
 
 
 def guess_release(installed: str | None, algorithm: str, architecture: str) -> tuple[Dialect, Guess]:

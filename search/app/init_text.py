@@ -119,6 +119,9 @@ def _space(draft: Draft) -> Iterator[str]:
     names = ", ".join(version.value for version in draft.versions)
     yield "space:"
     yield f"  spec_version: [{names}]"
+    if draft.gpus.hardware.links == "pcie" and draft.tp.value != "1":
+        yield "  # How NCCL crosses PCIe can be worth more than any draft; four times the space:"
+        yield "  # env: {NCCL_P2P_LEVEL: [unset, SYS], NCCL_MIN_NCHANNELS: [unset, 8]}"
     match draft.algorithm.value:
         case "NGRAM":
             yield "  topk: [1, 4, 10]                     # breadth of the matches; 10 is SGLang's own"

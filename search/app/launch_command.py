@@ -177,7 +177,7 @@ def _read(given: Mapping[str, ArgValue], env: Mapping[str, str], python: str) ->
     model = take("model-path", "model")
     if model is None:
         raise UsageError("A launch command names its model with `--model-path`, but this one does not. Paste it whole.")
-    numbers = {knob: int(str(value)) for flag, knob in _TREE.items() if (value := take(flag)) is not None}
+    numbers = _tree({flag: value for flag in _TREE if (value := take(flag)) is not None})
     limit = take("max-running-requests")
     synchronous = bool(take("disable-overlap-schedule"))
     off = take("enforce-disable-flashinfer-allreduce-fusion")
@@ -186,9 +186,9 @@ def _read(given: Mapping[str, ArgValue], env: Mapping[str, str], python: str) ->
         model=str(model),
         draft=str(take("speculative-draft-model-path", "speculative-draft-model") or ""),
         algorithm=str(take("speculative-algorithm") or "").upper(),
-        tp=int(str(take("tp-size", "tp", "tensor-parallel-size") or 1)),
+        tp=_whole("tp-size", take("tp-size", "tp", "tensor-parallel-size") or 1),
         trust_remote_code=bool(take("trust-remote-code")),
-        max_running_requests=None if limit is None else int(str(limit)),
+        max_running_requests=None if limit is None else _whole("max-running-requests", limit),
         numbers=numbers,
         synchronous=synchronous,
         fusion="off" if off else str(named) if named else "auto" if plain else "",
@@ -197,3 +197,25 @@ def _read(given: Mapping[str, ArgValue], env: Mapping[str, str], python: str) ->
         server_args=rest,
         python=python,
     )
+
+
+def _tree(given: Mapping[str, ArgValue]) -> dict[str, int]:
+    """The tree's numbers under the names of the knobs.
+
+    Raises:
+        UsageError: One is no whole number, or two flags of one number differ.
+    """
+    numbers: dict[str, int] = {}
+    for flag, value in given.items():
+        number = _whole(flag, value)
+        if numbers.setdefault(_TREE[flag], number) != number:
+            raise UsageError(
+                f"Flags of one number agree, but `--{flag}` is {number} and another one is {numbers[_TREE[flag]]}. Remove one."
+            )
+    return numbers
+
+
+def _whole(flag: str, value: ArgValue) -> int:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    raise UsageError(f"`--{flag}` takes a whole number, but got {value!r}. Correct the command.")

@@ -78,6 +78,7 @@ def run(options: RunOptions, display: Display, interrupts: Interrupts) -> None:
     prepare(parts.folder)
     # The GPUs first: a cluster without them must not leave a database behind.
     with interrupts.held(), parts.open_executor() as executor, patient_store(options.storage, interrupts) as store:
+        interrupts.check()  # opening takes seconds on a busy machine, and nothing is running yet
         end = _End(store, parts)
         masker = masker_of(parts.spec.engine, inherited=os.environ)
         log = RunLog(parts.folder / "run.log", parts.clock, masker)

@@ -10,7 +10,7 @@ from search.report.content import ReportContent
 from search.report.files import json_text
 from search.report.payload import payload
 from search.report.scripts import script_names
-from search.report.text import KIND_SENTENCES, axis_words, metric_number, score_words
+from search.report.text import axis_words, metric_number, score_words
 from search.study.events import Ending
 
 
@@ -18,7 +18,7 @@ def end_lines(content: ReportContent, folder: Path) -> list[str]:
     """What a run ends with, also when it was interrupted."""
     lines = [""]
     if content.label:
-        lines.append(f"{content.label}: {KIND_SENTENCES[content.study.kind]}")
+        lines.append(f"{content.label}: {content.label_sentence}")
     lines += content.judgement.headlines or ("Nothing has been measured yet.",)
     lines += (f"{answer.name}: {answer.verdict}. {answer.text}" for answer in content.judgement.verdicts)
     if content.judgement.front:

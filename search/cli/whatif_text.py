@@ -226,7 +226,8 @@ def _row(load: AtLoad) -> tuple[str, ...]:
         f"{tps(load.low)} to {tps(load.high)}",
         best,
         "-" if load.beats is None else share(load.beats),
-        tps(load.model_tps),
+        tps(load.model_tps)
+        + ("" if load.model_band is None else f" ({tps(load.model_band[0])} to {tps(load.model_band[1])})"),
     )
 
 

@@ -7,10 +7,12 @@ from search.dialects._releases import NewerRelease, for_release, is_newer, known
 from search.dialects._rules_models import MULTI_LAYER as ONE_LAYER_A_STEP
 from search.dialects._setting import Backends, Resolved
 from search.dialects._targets import BUILT_IN_MTP
+from search.dialects._variables import UNSET, simulating
 
 __all__ = [
     "BUILT_IN_MTP",
     "ONE_LAYER_A_STEP",
+    "UNSET",
     "Backends",
     "Bound",
     "Dialect",
@@ -30,4 +32,5 @@ __all__ = [
     "loads",
     "own_draft_class",
     "releases_with",
+    "simulating",
 ]

@@ -1,6 +1,7 @@
 """Adaptive steps: the knob's value, and the file each release reads it from.
 
-The value is the candidate steps, such as `1-3-7`. Steps adapt within them while the server runs.
+The value is the candidate steps, such as `1-3-7`, or `auto` for the release's own table. Steps adapt within them while
+the server runs.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from search.errors import UnsupportedKnob
 
 FILE_NAME: Final = "adaptive-steps.json"
 OFF: Final = "off"
+AUTO: Final = "auto"
+"""The release's own candidates, from 0.5.13 by batch size: no file is given."""
 
 _DEFAULTS: Final = {
     "ema_alpha": 0.2,
@@ -38,8 +41,10 @@ def candidates(value: KnobValue, traits: Traits) -> tuple[int, ...]:
         raise UnsupportedKnob(
             f"SGLang {traits.release} has no adaptive steps; they begin at 0.5.11. Leave `adaptive` out."
         )
+    if value == AUTO:
+        return traits.adaptive_table
     if not re.fullmatch(r"\d+(?:-\d+)*", str(value)):
-        raise UnsupportedKnob(f"`adaptive` is `off` or candidate steps such as `1-3-7`, but got {value!r}.")
+        raise UnsupportedKnob(f"`adaptive` is `off`, `auto` or candidate steps such as `1-3-7`, but got {value!r}.")
     steps = tuple(sorted({int(step) for step in str(value).split("-")}))
     least = 2 if traits.adaptive == "flat" else 1
     if len(steps) < least:
@@ -78,6 +83,8 @@ def resolve_adaptive(
         return OFF
     if worker is SpecVersion.V2 and not traits.adaptive_on_v2:
         return OFF
+    if value == AUTO and traits.adaptive == "by-batch-size":
+        return AUTO
     if traits.adaptive_adds_start and config.num_steps is not None:
         steps = tuple(sorted({*steps, config.num_steps}))
     return "-".join(map(str, steps))
@@ -101,4 +108,4 @@ def file_text(adaptive: str, traits: Traits) -> str:
     content = {**_DEFAULTS, **({"candidate_steps": steps} if traits.adaptive == "flat" else {})}
     if traits.adaptive == "by-batch-size":
         content["1"] = {"candidate_steps": steps}  # the slot of batch size 1 and all above it
-    return json.dumps(content, indent=2) + "\n"
+    return json.dumps(content, separators=(",", ":")) + "\n"

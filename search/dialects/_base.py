@@ -129,6 +129,16 @@ class Dialect(ABC):
         return False
 
     @property
+    def fusion_idles(self) -> bool:
+        """Whether all-reduce fusion does nothing on a GPU without it, rather than ending the server."""
+        return False
+
+    @property
+    def adaptive_steps(self) -> tuple[int, ...]:
+        """All candidates of the release's own table of adaptive steps; empty without the feature."""
+        return ()
+
+    @property
     @abstractmethod
     def supports_tree_on_v2(self) -> bool:
         """Whether the v2 worker drafts trees."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from importlib import resources
+from typing import Final
 
 from search.dialects._base import Dialect
 from search.dialects._order import at_least
@@ -68,6 +69,58 @@ def nearest_flag(name: str, release: str) -> str:
     return f" Did you mean `{near[0]}`?" if near else ""
 
 
+RANGES: Final[Mapping[str, tuple[float, float]]] = {
+    **dict.fromkeys(("mem-fraction-static", "hicache-host-memory-fraction"), (0.0, 1.0)),
+    **dict.fromkeys(("speculative-accept-threshold-single", "speculative-accept-threshold-acc"), (-1e-9, 1 + 1e-9)),
+    **dict.fromkeys(
+        (
+            *("max-running-requests", "page-size", "context-length", "max-total-tokens", "max-prefill-tokens"),
+            *("cuda-graph-max-bs", "cuda-graph-bs", "cuda-graph-max-bs-decode", "cuda-graph-bs-decode"),
+            *("stream-interval", "num-continuous-decode-steps", "schedule-conservativeness", "swa-full-tokens-ratio"),
+            *("tensor-parallel-size", "tp-size", "pp-size", "pipeline-parallel-size", "dp-size", "data-parallel-size"),
+            *(
+                "ep-size",
+                "expert-parallel-size",
+                "ep",
+                "attn-dp-size",
+                "max-queued-requests",
+                "mamba-full-memory-ratio",
+            ),
+        ),
+        (0.0, math.inf),
+    ),
+}
+"""Flags whose number lies between two others, both excluded; no release's parser looks at them."""
+
+
+def wrong_value(name: str, value: object, release: str, *, patched: bool) -> str:
+    """Why a release's parser does not take a flag's value, as a phrase behind "but"; empty where it does.
+
+    Args:
+        name: Without dashes.
+        value: As in a study file: True for a bare flag, False for none, a tuple for several words.
+        release: SGLang's.
+        patched: Whether the SGLang that is launched is patched: it may take more words.
+    """
+    flag = flags_of(release).get(name)
+    if flag is None:
+        return ""
+    if isinstance(value, bool) or flag.bare:
+        if value is True and not flag.bare:
+            return "it takes a value. Write one"
+        return "" if isinstance(value, bool) else "it is a switch. Write true or false"
+    for word in value if isinstance(value, tuple) else (value,):
+        if flag.choices and str(word) not in flag.choices and not patched:
+            return f"SGLang {release} takes one of {', '.join(flag.choices)}. Choose one of them"
+        if flag.number and not _is_number(word, flag.number):
+            return f"it takes {'a whole number' if flag.number == 'int' else 'a number'}. Correct it"
+        low, high = RANGES.get(name, (-math.inf, math.inf))
+        if flag.number and not low < float(str(word)) < high:
+            bound = f"a number above {low:g}" if high == math.inf else f"a number between {max(low, 0):g} and {high:g}"
+            return f"it takes {bound}. Correct it"
+    return ""
+
+
 def check_values(args: Mapping[str, object], release: str, *, patched: bool) -> None:
     """Hold a study's own flags to what the release's parser takes.
 
@@ -79,24 +132,13 @@ def check_values(args: Mapping[str, object], release: str, *, patched: bool) -> 
     Raises:
         UsageError: A word that is none of the choices, not a number where one is taken, or out of its range.
     """
-    known = flags_of(release)
     for name, value in args.items():
-        flag = known.get(name)
-        if flag is None or value is True:
-            continue
-        for word in value if isinstance(value, tuple) else (value,):
-            if flag.choices and str(word) not in flag.choices and not patched:
-                raise UsageError(
-                    f"`server_args` holds `{name}: {word}`, but SGLang {release} takes one of {', '.join(flag.choices)}. "
-                    "Choose one of them."
-                )
-            if flag.number and not _is_number(word, flag.number):
-                kind = "a whole number" if flag.number == "int" else "a number"
-                raise UsageError(f"`server_args` holds `{name}: {word}`, but it takes {kind}. Correct it.")
-        if name == "mem-fraction-static" and not 0 < float(str(value)) < 1:
-            raise UsageError(
-                f"`mem-fraction-static` is a share of the memory between 0 and 1, but got {value}. Write 0.88, say."
-            )
+        if wrong := wrong_value(name, value, release, patched=patched):
+            raise UsageError(f"`server_args` holds `{name}: {_shown(value)}`, but {wrong}.")
+
+
+def _shown(value: object) -> str:
+    return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def _is_number(word: object, kind: str) -> bool:

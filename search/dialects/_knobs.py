@@ -7,7 +7,7 @@ from typing import Final
 
 from search.config import KnobValue, flag_name
 from search.deployment import Deployment
-from search.dialects._flags import flags_of, nearest_flag
+from search.dialects._flags import flags_of, nearest_flag, wrong_value
 from search.dialects._setting import Arguments
 from search.dialects._traits import Traits
 from search.errors import UnsupportedKnob
@@ -66,6 +66,9 @@ OWNED_FLAGS: Final[Mapping[str, str]] = {
     ),
 }
 """Flags a study may not set on its own, and what sets them."""
+
+LIMIT_FLAG: Final = "max-running-requests"
+"""A field of the study that may be searched all the same: each launch then sends its own value behind it."""
 
 
 def transports(traits: Traits) -> tuple[str, ...]:
@@ -164,23 +167,24 @@ def check_page_size(value: KnobValue) -> int:
     return int(text)
 
 
-def check_flag(name: str, args: Arguments, traits: Traits, *, patched: bool) -> str:
+def check_flag(name: str, value: KnobValue, args: Arguments, traits: Traits, *, patched: bool) -> str:
     """The server flag that a user-defined knob stands for, without its dashes.
 
     Args:
         name: With dashes or underscores.
+        value: Its value in a config.
         args: The study's flags.
         traits: Of the release.
         patched: Whether the SGLang that is launched is patched: it may have flags of its own.
 
     Raises:
         UnsupportedKnob: A field or knob of the study sets this flag, the study sets it for every
-            launch, or the release does not have it.
+            launch, the release does not have it, or takes no such value.
     """
     flag = flag_name(name)
     knob = next((knob for knob, plain in PLAIN_FLAGS.items() if plain == flag), None)
     knob = knob or ("allreduce_transport" if flag in TRANSPORT_FLAGS.values() else None)
-    owner = f"the knob `{knob}`" if knob else OWNED_FLAGS.get(flag)
+    owner = f"the knob `{knob}`" if knob else OWNED_FLAGS.get(flag) if flag != LIMIT_FLAG else None
     if owner is not None:
         raise UnsupportedKnob(f"`{flag}` is not opened as a plain flag, because {owner} sets it. Open that instead.")
     if flag in args:
@@ -196,4 +200,6 @@ def check_flag(name: str, args: Arguments, traits: Traits, *, patched: bool) -> 
             f"SGLang {traits.release} has no knob or flag `{name}`.{nearest_flag(flag, traits.release)} Its knobs are {known}; "
             "any other flag of its own parser may be opened too."
         )
+    if wrong := wrong_value(flag, value, traits.release, patched=patched):
+        raise UnsupportedKnob(f"`{flag}` is a knob with the value {value!r}, but {wrong}.")
     return flag

@@ -6,6 +6,7 @@ The body holds the resolved server arguments flat at its top (all releases 0.5.9
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Any, Final
@@ -143,6 +144,8 @@ def _extra(info: Mapping[str, Any], asked: SpecConfig, flags: Mapping[str, str])
                 extra[name] = value
         elif isinstance(found, str) and isinstance(value, str) and _says_something(found):
             extra[name] = found
+        elif isinstance(found, float) and isinstance(value, str):
+            extra[name] = value if _alike(value, found) else repr(found)
         else:
             number = _whole(found)
             extra[name] = value if number is None or isinstance(value, str) else number
@@ -157,6 +160,14 @@ def _synchronous(
         return {}
     asked_off = version is SpecVersion.OFF and dict(asked.extra).get("overlap") == "off"
     return {"overlap": "off"} if version is SpecVersion.V2 or asked_off else {}
+
+
+def _alike(value: str, found: float) -> bool:
+    """Whether a share such as `0.85` is what runs; the server may print it with fewer digits."""
+    try:
+        return math.isclose(float(value), found, rel_tol=1e-6)
+    except ValueError:
+        return True  # no number was asked: the field tells nothing of it
 
 
 def _says_something(text: str) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from search.config import KnobValue, SpecConfig, SpecVersion, flag_name
+from search.config import KnobValue, SpecConfig, SpecVersion, flag_name, is_variable
 from search.deployment import ArgValue, Deployment
 from search.dialects import _adaptive, _fusion, _knobs
 from search.dialects._backends import resolve_backends, resolve_draft_backends, resolve_page_size
@@ -34,6 +34,7 @@ from search.dialects._setting import (
 )
 from search.dialects._targets import UNBUFFERED_ARCHITECTURES
 from search.dialects._traits import Traits
+from search.dialects._variables import resolve_variable
 from search.errors import UnsupportedKnob
 
 BUILT_IN: Final = frozenset({*_knobs.PLAIN_FLAGS, "allreduce_transport", "overlap", "adaptive"})
@@ -149,8 +150,10 @@ class Resolver:
                     merged.pop("attention-backend", None)
                 elif name in ("attention_backend", "page_size"):
                     merged[_knobs.PLAIN_FLAGS[name]] = value
-                elif name not in BUILT_IN:
-                    flag = _knobs.check_flag(name, self._args, self.traits, patched=bool(self.deployment.patches))
+                elif name not in BUILT_IN and not is_variable(name):
+                    flag = _knobs.check_flag(
+                        name, value, self._args, self.traits, patched=bool(self.deployment.patches)
+                    )
                     if self._says_something(flag, value):
                         merged[flag] = value
             found = merged
@@ -198,6 +201,7 @@ class Resolver:
                 extra.get("adaptive", _adaptive.OFF), config, args, traits, algorithm=self.algorithm, worker=worker
             ),
             flags=tuple(self._flags(config)),
+            variables=tuple(self._variables(config)),
         )
 
     def _worker(self, version: SpecVersion) -> SpecVersion:
@@ -225,15 +229,24 @@ class Resolver:
 
     def _flags(self, config: SpecConfig) -> Iterator[tuple[str, KnobValue]]:
         for name, value in config.extra:
-            if name in BUILT_IN or not self._says_something(flag_name(name), value):
+            if name in BUILT_IN or is_variable(name) or not self._says_something(flag_name(name), value):
                 continue
             mixed = name == "enable_mixed_chunk" and config.speculates
             if mixed and self.algorithm not in self.traits.mixed_chunk_algorithms:
                 continue  # turned off with a warning (0.5.9 `srt/server_args.py:2390`)
             yield name, value
 
+    def _variables(self, config: SpecConfig) -> Iterator[tuple[str, KnobValue]]:
+        for name, value in config.extra:
+            if is_variable(name):
+                held = resolve_variable(name, value, self.deployment, self.traits.release)
+                if held is not None:
+                    yield name, held
+
     def _says_something(self, flag: str, value: KnobValue) -> bool:
         """Whether a flag knob changes anything: False sends no flag, and a default is an absent flag."""
+        if flag == _knobs.LIMIT_FLAG:
+            return str(value) != str(self.deployment.max_running_requests)
         known = flags_of(self.traits.release).get(flag)
         return value is not False and (known is None or not known.is_default(value))
 
@@ -288,6 +301,7 @@ _LAST: Final = ("page_size", "attention_backend")
 def _written_out(resolved: Resolved) -> Iterator[tuple[str, KnobValue]]:
     """Every knob with its resolved value, where a value can be said at all."""
     yield from resolved.flags
+    yield from resolved.variables
     if resolved.adaptive != _adaptive.OFF:
         yield "adaptive", resolved.adaptive
     if resolved.transport != "auto":

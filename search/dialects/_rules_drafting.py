@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from search.config import SpecVersion
+from search.dialects._adaptive import candidates
 from search.dialects._rule import Draft, Test
 from search.dialects._rules_models import without_own_layers
 from search.dialects._setting import Setting, number
@@ -132,7 +133,7 @@ def _short_branch(s: Setting) -> bool:
 def _starts_outside(s: Setting) -> bool:
     if s.resolved.adaptive == "off" or s.traits.adaptive != "by-batch-size":
         return False
-    return str(s.config.num_steps) not in s.resolved.adaptive.split("-")
+    return s.config.num_steps not in candidates(s.resolved.adaptive, s.traits)
 
 
 def _trees(traits: Traits) -> Iterator[Draft]:

@@ -123,6 +123,7 @@ class Resolved:
         transport: Of all-reduce; `auto` also where the asked one has no effect.
         adaptive: Candidate steps, or `off`.
         flags: The config's own server flags that change something.
+        variables: The same of environment variables.
     """
 
     worker: SpecVersion
@@ -135,6 +136,7 @@ class Resolved:
     transport: str
     adaptive: str
     flags: tuple[tuple[str, KnobValue], ...] = ()
+    variables: tuple[tuple[str, KnobValue], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

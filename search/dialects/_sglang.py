@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, ClassVar
 
-from search.config import KnobValue, SpecConfig, SpecVersion, flag_name
+from search.config import KnobValue, SpecConfig, SpecVersion, flag_name, is_variable
 from search.contracts import EffectiveSettings
 from search.deployment import ArgValue, Deployment
 from search.dialects import _adaptive, _fusion, _knobs, _readback, _targets
@@ -20,6 +20,7 @@ from search.dialects._rule import Check
 from search.dialects._rules_models import MULTI_LAYER
 from search.dialects._setting import arguments
 from search.dialects._traits import Traits
+from search.dialects._variables import resolve_variable
 from search.errors import UsageError
 
 WIDE_BY_DEFAULT = frozenset({"LlamaForCausalLM", "Grok1ForCausalLM", "Grok1VForCausalLM"})
@@ -40,6 +41,16 @@ class SglangDialect(Dialect):
     def supports_v1(self) -> bool:
         """See `Dialect`."""
         return "EAGLE3" in self.traits.v1_algorithms
+
+    @property
+    def fusion_idles(self) -> bool:
+        """See `Dialect`."""
+        return not self.traits.fusion_backends
+
+    @property
+    def adaptive_steps(self) -> tuple[int, ...]:
+        """See `Dialect`."""
+        return self.traits.adaptive_table if self.traits.adaptive is not None else ()
 
     @property
     def supports_tree_on_v2(self) -> bool:
@@ -107,7 +118,7 @@ class SglangDialect(Dialect):
         extra, args = dict(config.extra), arguments(deployment)
         worker = self.worker_args(config.spec_version, overlap=extra.get("overlap", "on") == "on")
         flags: list[str] = []
-        env = dict(worker.env)
+        env: dict[str, str | None] = {**dict.fromkeys(deployment.searched_env), **worker.env}
         files: dict[str, tuple[str, str]] = {}
         if config.speculates:
             flags += self._drafting(config, deployment, resolver.algorithm)
@@ -124,13 +135,19 @@ class SglangDialect(Dialect):
                     flags.append(f"--{_knobs.TRANSPORT_FLAGS[transport]}")
             elif name == "adaptive" and value != _adaptive.OFF:
                 flags.append("--speculative-adaptive")
-                text = _adaptive.file_text(str(value), self.traits)
-                files["--speculative-adaptive-config"] = (_adaptive.FILE_NAME, text)
+                if value != _adaptive.AUTO:
+                    text = _adaptive.file_text(str(value), self.traits)
+                    files["--speculative-adaptive-config"] = (_adaptive.FILE_NAME, text)
             elif name in self.knob_flags:
                 if value != "auto":
                     flags += [f"--{self.knob_flags[name]}", str(value)]
+            elif is_variable(name):
+                held = resolve_variable(name, value, deployment, self.traits.release)
+                env[name] = None if held is None else str(held)
             elif name not in BUILT_IN:
-                flags += _spell(_knobs.check_flag(name, args, self.traits, patched=bool(deployment.patches)), value)
+                flags += _spell(
+                    _knobs.check_flag(name, value, args, self.traits, patched=bool(deployment.patches)), value
+                )
         return LaunchArgs(tuple(flags), env, files)
 
     def server_args(self, deployment: Deployment) -> LaunchArgs:

@@ -63,6 +63,7 @@ class Traits:
         lora_algorithms: Those that run with LoRA.
         pipeline_algorithms: Those that run with pipeline parallelism, given SGLANG_ENABLE_PP_SPEC.
         adaptive: Format of the adaptive-steps file; None without the feature.
+        adaptive_table: All candidate steps of its built-in table, which stands where no file is given.
         adaptive_on_v2: Whether adaptive steps run on the v2 worker.
         adaptive_zero_steps: Whether a candidate of 0 (no drafting) is allowed.
         adaptive_adds_start: Whether a start outside the candidates becomes one of them.
@@ -114,6 +115,7 @@ class Traits:
     lora_algorithms: frozenset[str] = frozenset({"NGRAM"})
     pipeline_algorithms: frozenset[str] = frozenset()
     adaptive: AdaptiveFormat | None = None
+    adaptive_table: tuple[int, ...] = (1, 3, 7)
     adaptive_on_v2: bool = True
     adaptive_zero_steps: bool = False
     adaptive_adds_start: bool = False

@@ -14,6 +14,7 @@ _0_5_20 = replace(
     attention_backends=history.BACKENDS_20,
     draft_backends=history.DRAFTS_20,
     fusion_architectures=history.FUSED_20,
+    adaptive_table=(0, 1, 3, 5, 7),  # srt/speculative/adaptive_spec_params.py:26
     gone_flags={
         "cuda-graph-max-bs": "`cuda-graph-max-bs-decode`",
         "cuda-graph-bs": "`cuda-graph-bs-decode`",

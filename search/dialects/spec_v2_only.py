@@ -47,6 +47,7 @@ _0_5_14 = replace(
     torch_symm_mem_dies=False,
     mscclpp_worlds=(8, 16, 32),
     adaptive_zero_steps=True,
+    adaptive_table=(0, 1, 3, 7),  # srt/speculative/adaptive_spec_params.py:22
     hybrid_pages=False,  # srt/server_args.py:4356
     gone_flags={},
 )

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from search.config import CORE_KNOBS, TREE_KNOBS, KnobValue, SpecConfig
+from search.config import CORE_KNOBS, TREE_KNOBS, KnobValue, SpecConfig, is_knob_name
 from search.errors import InvalidConfig, UsageError
 from search.metrics import BESIDE
 from search.outcomes import Note, Outcome, Reason
@@ -33,7 +33,6 @@ COLUMNS: Final = (
 )
 """The columns every recording has, in this order; those of other metrics and knob columns follow."""
 
-_KNOB_NAME = re.compile(r"[a-z][a-z0-9_]*")
 _WHOLE = re.compile(r"-?\d+")
 _GAVE_NUMBERS = frozenset({Outcome.MEASURED, Outcome.GATED})
 T = TypeVar("T")
@@ -97,9 +96,9 @@ def knob_columns(header: Sequence[str], *, where: str) -> tuple[str, ...]:
         raise UsageError(f"{where}: each column is there once, but {', '.join(twice)} is there twice. Remove one.")
     knobs = tuple(name for name in header if name not in COLUMNS and name not in BESIDE)
     for name in knobs:
-        if not _KNOB_NAME.fullmatch(name):
+        if not is_knob_name(name):
             raise UsageError(
-                f"{where}: a further column is a knob such as `page_size`, but got {name!r}. Rename or remove it."
+                f"{where}: a further column is a knob such as `page_size` or `NCCL_PROTO`, but got {name!r}. Rename or remove it."
             )
     return knobs
 

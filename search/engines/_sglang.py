@@ -14,7 +14,7 @@ from typing import Any
 from search.config import SpecConfig
 from search.contracts import NOT_VERIFIED, Clock, EffectiveSettings, LaunchPaths, RealClock, Slot
 from search.deployment import Deployment
-from search.dialects import Dialect
+from search.dialects import Dialect, simulating
 from search.engines._sglang_session import DEATH_GRACE_S, RunPhase, SglangSession, excused
 from search.engines._verified import untold
 from search.errors import LaunchFailed
@@ -167,6 +167,7 @@ class SglangEngine:
             masker=masker,
             limits=self._limits,
             watch_gpus=lambda: GpuWatch(slot.gpu_uuids),
+            synthetic=bool(simulating(command.environment(os.environ))),
         )
 
     def _lease(self, slot: Slot, paths: LaunchPaths, tag: str) -> None:

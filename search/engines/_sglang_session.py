@@ -83,6 +83,7 @@ class SglangSession(SelfClosing):
         masker: Masker | None = None,
         limits: Limits | None = None,
         watch_gpus: Callable[[], GpuWatch] = lambda: GpuWatch(()),
+        synthetic: bool = False,
     ) -> None:
         self._server = server
         self._os = system
@@ -98,6 +99,7 @@ class SglangSession(SelfClosing):
         self._masker = masker or Masker()
         self._limits = limits
         self._watch_gpus = watch_gpus
+        self._synthetic = synthetic
         self._scrubbed = False
 
     @property
@@ -216,6 +218,8 @@ class SglangSession(SelfClosing):
         return reason, dataclasses.replace(evidence, root_line=self._masker.text(evidence.root_line))
 
     def _notes(self, result: PhaseResult, log: DecodeLog) -> Iterator[Note]:
+        if self._synthetic:
+            yield Note.SYNTHETIC
         limit = self._effective.max_running_requests
         if limit is not None and limit * self._ranks < result.concurrency:
             yield Note.ADMISSION_LIMITED

@@ -18,8 +18,11 @@ import numpy as np
 from search.config import CORE_KNOBS, SpecConfig
 from search.model.belief import Belief
 
-_WAYS: Final = {"spec_version": "worker", "topk": "width", "num_steps": "depth", "allreduce_fusion": "fusion"}
-"""What each knob is called; further knobs go by their own names, and draft tokens follow the tree."""
+_WAYS: Final = {
+    "spec_version": "worker", "topk": "width", "num_steps": "depth", "num_draft_tokens": "draft tokens",
+    "allreduce_fusion": "fusion",
+}  # fmt: skip
+"""What each knob is called; further knobs go by their own names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +99,10 @@ def _knobs(config: SpecConfig) -> dict[str, object]:
 
 
 def _differences(one: SpecConfig, other: SpecConfig) -> list[str]:
+    """Knobs in which two configs differ; of two chains draft tokens are no further one, since they follow the depth."""
     mine, theirs = _knobs(one), _knobs(other)
-    names = [name for name in CORE_KNOBS if name != "num_draft_tokens"]
+    chains = one.topk == other.topk == 1
+    names = [name for name in CORE_KNOBS if name != "num_draft_tokens" or not chains]
     names += sorted((mine.keys() | theirs.keys()) - set(CORE_KNOBS))
     return [name for name in names if mine.get(name) != theirs.get(name)]
 
@@ -114,11 +119,12 @@ def _ends(one: SpecConfig, other: SpecConfig, way: str) -> tuple[object, object]
 
 def _between(one: SpecConfig, other: SpecConfig, way: str, allowed: Collection[SpecConfig]) -> SpecConfig | None:
     """The launchable config that differs from `one` in this way alone; its draft tokens as near as the tree allows."""
+    free = () if way == "num_draft_tokens" else ("num_draft_tokens",)
     fitting = [
         config
         for config in allowed
         if config.speculates
-        and _differences(one, config) == [way]
+        and [name for name in _differences(one, config) if name not in free] == [way]
         and _knobs(config).get(way) == _knobs(other).get(way)
     ]
     wanted = one.verify_tokens

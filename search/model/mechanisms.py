@@ -178,6 +178,11 @@ def _room(prior: _Draws) -> tuple[Floats, Floats]:
     return np.where(tight, prior.positive(120.0, 0.4), np.inf), prior.positive(0.01, 0.8)
 
 
+_OF_A_KNOB = 0.07
+_OF_COMMUNICATION = 0.2
+"""Of NCCL's settings: on eight cards without NVLink one public log has 65 against 44 tok/s by them (issue 15)."""
+
+
 class _KnobEffects:
     """What a knob without a mechanism of its own is worth: a factor per value, load and kind of pass."""
 
@@ -190,9 +195,10 @@ class _KnobEffects:
         share = np.log(load) / np.log(100.0)
         for key in knob_values(config):
             if key not in self._effects:
+                wide = _OF_COMMUNICATION if key[0].startswith("NCCL_") else _OF_A_KNOB
                 self._effects[key] = (
-                    self._prior.normal(0.0, 0.07),
-                    self._prior.normal(0.0, 0.07),
+                    self._prior.normal(0.0, wide),
+                    self._prior.normal(0.0, wide),
                     self._prior.normal(0.0, 0.03),
                 )
             alone, loaded, speculating = self._effects[key]

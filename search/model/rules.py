@@ -51,15 +51,18 @@ class Rules:
         """
         if not len(self._masks):
             return np.zeros(self._masks.shape[1])
-        single = np.log(_HOW_MANY[1]) + self._log_prior + self._masks[:, places] @ log_odds
+        # By config, not by launch: the work is that of the space, however many were launched.
+        odds = np.bincount(places, weights=log_odds, minlength=self._masks.shape[1])
+        single = np.log(_HOW_MANY[1]) + self._log_prior + self._masks @ odds
         top = np.sort(np.argsort(-single, kind="stable")[:_PAIRED])
-        seen = self._masks[np.ix_(top, places)]
-        either = seen[:, None, :] + seen[None, :, :] - seen[:, None, :] * seen[None, :, :]
-        pair = np.log(_HOW_MANY[2]) + self._log_prior[top][:, None] + self._log_prior[top][None, :] + either @ log_odds
+        likely = self._masks[top]
+        # One of two rules stops what the first stops and what the second stops, less what both do.
+        alone = likely @ odds
+        either = alone[:, None] + alone[None, :] - (likely * odds) @ likely.T
+        pair = np.log(_HOW_MANY[2]) + self._log_prior[top][:, None] + self._log_prior[top][None, :] + either
         highest = max(float(single.max()), float(pair.max()), float(np.log(_HOW_MANY[0])))
         ones, twos = np.exp(single - highest), np.exp(pair - highest)
         total = ones.sum() + twos.sum() + np.exp(np.log(_HOW_MANY[0]) - highest)
-        likely = self._masks[top]
         # Of two rules at least one stops: one and the other, less both.
         both = np.einsum("rc,rc->c", twos @ likely, likely)
         stopped = ones @ self._masks + 2.0 * twos.sum(axis=1) @ likely - both

@@ -31,6 +31,7 @@ class DoctorFacts:
         longest_prompt: Characters of the longest prompt as sent; None when `prompt_fault` says why.
         prompt_fault: Why the prompts cannot be read.
         words: The installed SGLang's word on the plan; None when there is none to ask.
+        simulating: Variables of its servers' environment under which they invent acceptance.
     """
 
     machine: MachineFacts
@@ -42,6 +43,7 @@ class DoctorFacts:
     longest_prompt: int | None = None
     prompt_fault: str = ""
     words: ArgumentReport | None = None
+    simulating: tuple[str, ...] = ()
 
 
 def examine(spec: StudySpec, dialect: Dialect, facts: DoctorFacts) -> tuple[Finding, ...]:
@@ -65,7 +67,7 @@ def examine(spec: StudySpec, dialect: Dialect, facts: DoctorFacts) -> tuple[Find
         found.append(error("prompts", facts.prompt_fault, "correct `measure.prompts`"))
     else:
         found += check_context(spec, facts.target, longest_prompt=facts.longest_prompt, draft=facts.draft)
-    found += check_simulation(spec)
+    found += check_simulation(spec, facts.simulating)
     found += check_flags(spec, dialect, facts.words)
     found += check_words(facts.words)
     found += check_loads(spec, facts.words)

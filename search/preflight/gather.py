@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from search.dialects import Dialect
+from search.dialects import Dialect, simulating
 from search.errors import HostUnfit, UsageError
 from search.host.environment import model_folder
 from search.host.hardware import HostHardware, clock_kept, ephemeral_from, installed_release, probe_hardware
@@ -43,6 +43,7 @@ def gather(spec: StudySpec, dialect: Dialect, *, reports: Path) -> DoctorFacts:
         longest_prompt=longest,
         prompt_fault=fault,
         words=_words(spec, dialect, hardware) if installed else None,
+        simulating=simulating(env),
     )
 
 
@@ -100,7 +101,7 @@ def draft_findings(spec: StudySpec) -> tuple[Finding, ...]:
     env = spec.engine.over(os.environ)
     draft = _checkpoint(spec.model.draft, env) if spec.model.draft else None
     target = _checkpoint(spec.model.target, env)
-    found = [*check_simulation(spec)]
+    found = [*check_simulation(spec, simulating(env))]
     if target is not None and target.config:
         found += check_loading(spec, target)
     if draft is not None and draft.config:

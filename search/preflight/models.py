@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from search.config import flag_name
 from search.deployment import CheckpointFacts
@@ -86,7 +86,7 @@ def check_target(spec: StudySpec, target: Checkpoint, dialect: Dialect) -> Itera
             yield fine("architecture", f"{says}; a patch of the study does")
         else:
             yield error("architecture", says, "choose another release or algorithm, or name the patch that adds it")
-    elif found:
+    elif found and (loads(found, release.partition("+")[0]) or not is_registered(found)):
         yield fine("architecture", f"{found}, which takes {algorithm} on {release}")
     each = target.weight_bytes / spec.model.tp / _GIB
     room = spec.hardware.memory_gib
@@ -106,15 +106,25 @@ def check_loading(spec: StudySpec, target: Checkpoint) -> Iterator[Finding]:
         )
         return
     yield from _class(spec, target.architecture)
+    if "auto_map" in target.config and not spec.model.trust_remote_code:
+        says = "config.json names code of the model's own (`auto_map`), which this study does not trust"
+        way = "read it and set `model.trust_remote_code: true`, or be sure that the installed transformers knows its model type"
+        yield warning("own code", says, way)
     yield from check_sizes(spec, facts_of(target))
 
 
-def check_simulation(spec: StudySpec) -> Iterator[Finding]:
-    """Variables under which the server invents how many drafts are accepted."""
-    named = sorted(name for name in spec.engine.env if name.startswith("SGLANG_SIMULATE_"))
+def check_simulation(spec: StudySpec, named: Sequence[str]) -> Iterator[Finding]:
+    """Variables under which the server invents how many drafts are accepted, or which experts are asked.
+
+    Args:
+        spec: The study.
+        named: Those that its servers would get, `search.dialects.simulating`; inherited ones too.
+    """
     if named:
-        says = f"{', '.join(named)} simulates acceptance: its numbers are SYNTHETIC and say nothing of the draft"
-        yield warning("acceptance", says, "remove it from `engine.env` to measure")
+        says = f"{', '.join(named)} simulates acceptance: all numbers are SYNTHETIC and say nothing of the draft"
+        inherited = [name for name in named if name not in spec.engine.env]
+        way = f"unset {', '.join(inherited)} in this shell" if inherited else "remove it from `engine.env`"
+        yield warning("acceptance", says, f"{way} to measure")
 
 
 def _class(spec: StudySpec, architecture: str) -> Iterator[Finding]:
@@ -150,6 +160,10 @@ def check_sizes(spec: StudySpec, facts: CheckpointFacts) -> Iterator[Finding]:
     if facts.fp8_block is None:
         return
     rows = facts.fp8_block[0]
+    if not facts.experts and facts.ffn_width and (facts.ffn_width // tp) % rows:
+        says = f"FP8 blocks of {rows} rows do not divide a layer's width: {facts.ffn_width} over {tp} GPUs is {facts.ffn_width / tp:g}"
+        smaller = next(size for size in range(tp, 0, -1) if tp % size == 0 and (facts.ffn_width // size) % rows == 0)
+        yield error("FP8 blocks", says, f"choose `model.tp: {smaller}`")
     expert_share = max(tp // ep, 1) if args.get("moe-a2a-backend") in (None, "none") else 1
     if facts.experts and facts.expert_width and (facts.expert_width // expert_share) % rows:
         says = (

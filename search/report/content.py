@@ -9,8 +9,9 @@ from functools import cached_property
 
 from search.analysis.findings import ConfigResult, Gain, Judgement, LoadWinner
 from search.config import CORE_KNOBS, KnobValue, SpecConfig
+from search.dialects import simulating
 from search.metrics import Objectives, gain_percent
-from search.report.text import KIND_LABELS, gain_bounds
+from search.report.text import KIND_LABELS, KIND_SENTENCES, gain_bounds
 from search.space import SpaceSummary
 from search.spec.study import StudySpec
 from search.stats.estimates import Estimate
@@ -48,8 +49,14 @@ class ReportContent:
 
     @property
     def label(self) -> str:
-        """`SIMULATED`, `REPLAY`, or empty for a measured study."""
-        return KIND_LABELS[self.study.kind]
+        """`SIMULATED`, `REPLAY`, `SYNTHETIC` where the servers simulate acceptance, or empty for a measured study."""
+        return KIND_LABELS[self.study.kind] or ("SYNTHETIC" if simulating(self.spec.engine.env) else "")
+
+    @property
+    def label_sentence(self) -> str:
+        """What the label means."""
+        synthetic = "The servers simulated acceptance (`engine.env`): no number here says anything of the draft."
+        return synthetic if self.label == "SYNTHETIC" else KIND_SENTENCES[self.study.kind]
 
     @property
     def axes(self) -> Objectives:

@@ -12,7 +12,6 @@ from search.report.knobs import KNOB_HEADERS, KNOB_KEY, knob_cells
 from search.report.scripts import script_names
 from search.report.text import (
     GAIN_KEY,
-    KIND_SENTENCES,
     axis_words,
     bounds,
     counted,
@@ -34,7 +33,7 @@ def summary(content: ReportContent) -> str:
     spent = duration(sum(launch.duration_s or 0 for launch in content.launches))
     parts = [f"# {_text(content.title)}"]
     if content.label:
-        parts.append(f"**{content.label}.** {KIND_SENTENCES[content.study.kind]}")
+        parts.append(f"**{content.label}.** {content.label_sentence}")
     parts.append("\n".join(f"- {_text(line)}" for line in judgement.headlines) or "Nothing has been measured yet.")
     if judgement.front:
         parts += ["## Front", front_table(content, judgement.front), GAIN_KEY]

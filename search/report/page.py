@@ -22,7 +22,6 @@ from search.report.sections import (
     setting,
     times,
 )
-from search.report.text import KIND_SENTENCES
 
 # No source is allowed but what stands in the file itself: a hostile name in a study file that
 # slipped past escaping still could not fetch or send anything.
@@ -82,7 +81,7 @@ def page(content: ReportContent) -> str:
 def _banner(content: ReportContent) -> str:
     if not content.label:
         return ""
-    sentence = escape(KIND_SENTENCES[content.study.kind])
+    sentence = escape(content.label_sentence)
     return f'<div class="label" role="note"><p><strong>{content.label}</strong>{sentence}</p></div>'
 
 

@@ -7,7 +7,7 @@ import re
 from search.analysis.findings import Pick
 from search.metrics import number
 from search.report.content import ReportContent
-from search.report.text import KIND_SENTENCES, bounds, one_line, role_words
+from search.report.text import bounds, one_line, role_words
 
 
 def script_names(content: ReportContent) -> dict[str, str]:
@@ -42,7 +42,7 @@ def _script(content: ReportContent, pick: Pick) -> str:
     lines = [
         f"{result.config.config_id}: {', '.join(role_words(role) for role in pick.roles)}",
         f"study {content.study.name}, SGLang {content.spec.engine.release}",
-        f"{content.label or 'MEASURED'}: {KIND_SENTENCES[content.study.kind]}",
+        f"{content.label or 'MEASURED'}: {content.label_sentence}",
     ]
     for load, at in sorted(result.loads.items()):
         against = content.against(result, load)

@@ -18,6 +18,9 @@ from search.metrics import DEFAULTS, Objective, Objectives, loads_of, pace_ms, p
 from search.model.feasibility import Start
 from search.model.observations import MetricValue, Observation
 
+LOSSY: Final = "lossy"
+"""User attribute of a trial whose config was measured and gives worse answers than the baseline: it has no place on the
+front, though its numbers teach what a pass costs."""
 EVIDENCE: Final = "evidence"
 """User attribute with the `StoredEvidence` of a launch: repeats and histograms, which the two values lack."""
 
@@ -84,6 +87,17 @@ class TrialEvidence:
     starts: list[Start] = field(default_factory=list)
     measured: list[SpecConfig] = field(default_factory=list)
     pending: list[SpecConfig] = field(default_factory=list)
+
+    def copy(self) -> TrialEvidence:
+        """One that may be added to."""
+        return TrialEvidence(list(self.observations), list(self.starts), list(self.measured), list(self.pending))
+
+    def extend(self, other: TrialEvidence) -> None:
+        """Add what further trials tell."""
+        self.observations.extend(other.observations)
+        self.starts.extend(other.starts)
+        self.measured.extend(other.measured)
+        self.pending.extend(other.pending)
 
 
 def evidence_of(phases: Iterable[PhaseResult], objectives: Sequence[Objective] = ()) -> StoredEvidence:
@@ -167,6 +181,9 @@ def read_trials(
             continue
         if trial.state in (TrialState.RUNNING, TrialState.WAITING):
             evidence.pending.append(config)
+        elif trial.state is TrialState.COMPLETE and trial.user_attrs.get(LOSSY):
+            evidence.observations.extend(_observations(trial, config, objectives))
+            evidence.starts.append(Start(config, started=True))
         elif trial.state is TrialState.COMPLETE and any(value > 0.0 for value in trial.constraints.values()):
             reason = str(trial.user_attrs.get("reason") or "")
             evidence.starts.append(failed_start(config, reason))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -119,6 +119,7 @@ class FiniteSpaceSampler(BaseSampler):
         self._distributions = distributions_of(self._configs)
         self._view_space = view_distributions_of(config for config in self._configs if config.speculates)
         self._given_up: set[int | None] = set()
+        self._spared: set[int | None] = set()
         self._finished: dict[int, _Finished] = {}
         self._settled = _Settled()
         self._fallback = RandomSampler(seed=seed)
@@ -131,6 +132,10 @@ class FiniteSpaceSampler(BaseSampler):
     def give_up(self, config: SpecConfig) -> None:
         """Do not propose `config` again from this sampler, whatever its trials say."""
         self._given_up.add(self._places.get(key_of(config.params)))
+
+    def spare(self, configs: Iterable[SpecConfig]) -> None:
+        """Do not propose `configs` while this holds; the next call replaces it."""
+        self._spared = {self._places.get(key_of(config.params)) for config in configs}
 
     def remaining(self, study: Study, *, but: FrozenTrial | None = None) -> list[SpecConfig]:
         """Configs nobody has asked, in order; `but` is the asking trial itself.
@@ -289,7 +294,7 @@ class FiniteSpaceSampler(BaseSampler):
     def _free(self, trials: list[FrozenTrial], *, but: FrozenTrial | None) -> list[SpecConfig]:
         """See `remaining`."""
         settled, later = self._split(trials)
-        taken = self._given_up | settled.first.keys()
+        taken = self._given_up | self._spared | settled.first.keys()
         taken |= {
             self._place(trial)
             for trial in later

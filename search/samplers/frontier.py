@@ -16,10 +16,11 @@ from search.metrics import DEFAULTS, Objective, Objectives, loads_of
 from search.model.belief import Prior
 from search.model.feasibility import Feasibility, Start
 from search.model.observations import Observation
-from search.samplers.evidence import config_of, observations_of, read_trials
+from search.samplers.evidence import TrialEvidence, config_of, observations_of, read_trials
 from search.samplers.finite import FiniteSpaceSampler
 from search.samplers.matching import EarlierTable, matched
 from search.samplers.outlook import LaunchCost, Outlook
+from search.samplers.thinning import kept_configs
 
 WHY = "why"
 """User attribute of a trial: one line that says why its config was chosen."""
@@ -111,6 +112,7 @@ class FrontierSampler(FiniteSpaceSampler):
         self._tables = tuple(tables)
         self._beliefs: tuple[Prior, Feasibility] | None = None
         self._last: tuple[_Seen, Outlook] | None = None
+        self._read: tuple[list[FrozenTrial], TrialEvidence] = ([], TrialEvidence())
         self._lock = threading.Lock()
 
     goal = "grow the front"
@@ -118,7 +120,10 @@ class FrontierSampler(FiniteSpaceSampler):
 
     def __getstate__(self) -> dict[str, object]:
         """Without the lock, so that a study with this sampler can be pickled; the last outlook is worked out again."""
-        return {name: value for name, value in self.__dict__.items() if name != "_lock"} | {"_last": None}
+        return {name: value for name, value in self.__dict__.items() if name != "_lock"} | {
+            "_last": None,
+            "_read": ([], TrialEvidence()),
+        }
 
     def __setstate__(self, state: dict[str, object]) -> None:
         """With a lock of its own."""
@@ -131,14 +136,13 @@ class FrontierSampler(FiniteSpaceSampler):
         For an ask, for stopping (`expected_gain` against `noise_gain`), and for people.
         """
         trials = [trial for trial in study.get_trials(deepcopy=False) if trial.number != but]
-        named = {trial.number: config for trial in trials if (config := config_of(trial)) is not None}
-        evidence = read_trials(trials, named, objectives=self._objectives)
+        evidence = self._evidence(trials)
         own = (*evidence.observations, *also)
         tables = [matched(table, own) for table in self._tables]
         earlier = (*self._earlier, *(item for table in tables for item in table.observations))
         starts = (*self._earlier_starts, *(start for table in tables for start in table.starts))
         seen = _Seen(
-            observations=tuple(self._parts.reduced(item) for item in (*earlier, *own)),
+            observations=(*earlier, *own),
             starts=(*starts, *evidence.starts) if self._parts.feasibility else (),
             measured=tuple(evidence.measured),
             pending=tuple(evidence.pending),
@@ -148,12 +152,15 @@ class FrontierSampler(FiniteSpaceSampler):
         if last is not None and last[0] == seen:
             return last[1]
         prior, feasibility = self._made()
+        kept = kept_configs(prior, own, self._objectives) | {item.config for item in also}
         outlook = self._outlook_of(
             prior,
             feasibility,
-            observations=seen.observations,
+            observations=[
+                self._parts.reduced(item) for item in seen.observations if item.weight < 1.0 or item.config in kept
+            ],
             starts=seen.starts,
-            measured=seen.measured,
+            measured=[config for config in seen.measured if config in kept],
             pending=seen.pending,
             objectives=self._objectives,
             cost=seen.cost,
@@ -161,11 +168,31 @@ class FrontierSampler(FiniteSpaceSampler):
         self._last = seen, outlook
         return outlook
 
+    def _evidence(self, trials: Sequence[FrozenTrial]) -> TrialEvidence:
+        """What trials tell. Those before the first that has not ended are read once: storages give out the same objects."""
+        with self._lock:
+            known, told = self._read
+            # Compares objects, not what is in them, while they are the same: fast however many there are.
+            if trials[: len(known)] != known:
+                known, told = [], TrialEvidence()
+            count = len(known)
+            while count < len(trials) and trials[count].state.is_finished():
+                told.extend(self._told_by(trials[count]))
+                known.append(trials[count])
+                count += 1
+            self._read = known, told
+            found = told.copy()
+            for trial in trials[count:]:
+                found.extend(self._told_by(trial))
+            return found
+
+    def _told_by(self, trial: FrozenTrial) -> TrialEvidence:
+        config = config_of(trial)
+        return read_trials([trial], {} if config is None else {trial.number: config}, objectives=self._objectives)
+
     def dropped(self, study: Study) -> tuple[str, ...]:
         """One line for each earlier table that this study's numbers contradict."""
-        trials = study.get_trials(deepcopy=False) if self._tables else []
-        named = {trial.number: config for trial in trials if (config := config_of(trial)) is not None}
-        own = read_trials(trials, named, objectives=self._objectives).observations
+        own = self._evidence(study.get_trials(deepcopy=False) if self._tables else []).observations
         return tuple(found for table in self._tables if (found := matched(table, own).refused))
 
     def expect_cost(self, cost: LaunchCost) -> None:

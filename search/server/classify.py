@@ -1,58 +1,42 @@
-"""Finds the first root cause in a server's log.
+"""Finds the root cause in a server's log.
 
 A log of a death has the cause near its end, echoes after it (`Received sigquit from a child
 process`, advice on memory fractions) and harmless complaints before it. So exceptions of tracebacks
-are believed before loose lines, those a scheduler died of (`hit an exception`) before others, the
-innermost of a chain before its wrappers, and echoes only when there is nothing else.
+are believed before loose lines, those a scheduler died of (`hit an exception`) before others, and
+echoes only when there is nothing else. Within a chain of exceptions what a phrase knows counts, else
+the outermost, see `Chain.cause`. A crash while starting that no phrase knows is judged by its frames
+and its kind: a rule that somebody stated, a file of the host, or a START_CRASH, of which only the
+next start and a sibling tell whose fault it is (`search.study.blame`).
 """
 
 from __future__ import annotations
 
 import re
 import signal
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from search.dialects import Dialect, Phrase
 from search.masking import mask_text
 from search.outcomes import Evidence, Reason
+from search.server.chains import Chain
 from search.server.logscan import LogLine, read_lines
 from search.server.phrases import BENIGN, DEATHS, ECHO, GENERIC, OUT_OF_MEMORY, POOLS
-
-SERVING = "serving"
-
-_STAGES = (
-    (re.compile(r"^server_args="), "loading"),
-    (re.compile(r"^Init torch distributed begin"), "communication set-up"),
-    (re.compile(r"^Init torch distributed ends"), "loading"),
-    (re.compile(r"^Load weight begin"), "loading weights"),
-    (re.compile(r"^Load weight end"), "memory pools"),
-    (re.compile(r"^(KV Cache is allocated|Memory pool end)"), "after memory pools"),
-    (re.compile(r"^Capture .*graph.* begin"), "graph capture"),
-    (re.compile(r"^Capture .*graph.* end"), "after memory pools"),
-    (re.compile(r"Uvicorn running|Started server process"), "warm-up"),
-    (re.compile(r"fired up and ready to roll"), SERVING),
-)
-"""Milestones of a boot, in the words of 0.5.9 to 0.5.23. A draft model loads after the target's
-pools and graphs, so stages may go back."""
+from search.server.places import ARGUMENTS, CAPTURE, SERVING, WARM_UP, next_stage, place_of
 
 _ROUTINE = re.compile(r'(Decode|Prefill) batch|INFO: +[\d.]+:\d+ - "')
 """What a healthy server prints for every step and request; a night has millions."""
 
 _OOM_BY_STAGE = {
-    "graph capture": Reason.OOM_GRAPH,
+    CAPTURE: Reason.OOM_GRAPH,
     "after memory pools": Reason.OOM_GRAPH,
-    "warm-up": Reason.OOM_RUNTIME,
+    WARM_UP: Reason.OOM_RUNTIME,
     SERVING: Reason.OOM_RUNTIME,
 }
 
 _TRACEBACK = "Traceback (most recent call last):"
 _LINK = re.compile(r"^(During handling of the above|The above exception was)")
 _FATAL = re.compile(r"hit an exception")
-_POOL_FILE = re.compile(r'File ".*memory_pool\w*\.py"|, in init_memory_pool\b')
-_ARGUMENT_FILE = re.compile(r'File ".*(server_args\.py|arg_groups/\w+\.py)"')
-_DRAFT_FILE = re.compile(r'File ".*(eagle|draft|standalone)\w*\.py"', re.IGNORECASE)
-_LOADER_FILE = re.compile(r'File ".*(loader|weight_utils|model_runner|models/\w+)\.py"')
 _MISFIT = re.compile(r"size mismatch|shapes? .*(mismatch|cannot be multiplied)|must match the size|loaded_weight|vocab")
 _RENDEZVOUS = re.compile(
     r"_symmetric_memory|(?:, in |^\s+(?:[\w<>]+\.)*)(?:init_process_group|\w*rendezvous\w*)(?:$| \()"
@@ -60,6 +44,17 @@ _RENDEZVOUS = re.compile(
 """A frame as Python (`…, in name`) or py-spy (`    Class.name (file:line)`) writes it."""
 
 _ARGUMENT_ERRORS = re.compile(r"^(ValueError|AssertionError|TypeError|NotImplementedError)\b")
+_REFUSALS = re.compile(r"^(ValueError|AssertionError|NotImplementedError|RuntimeError)\b")
+_RULE = re.compile(
+    r"\bonly (be used|supports?|supported|works?)\b|\b(not|un)[ -]?support(ed)?\b|does(n't| not) support|\brequires?\b"
+    r"|\b(must|should|has to) be\b|\b(not|in)[ -]?compatible\b|\bexpects? \S+ to be\b|does not match the\b|is not divisible by"
+)
+"""An exception that states a rule was thrown by somebody who looked: the next start meets the same rule."""
+_HOST_ERRORS = re.compile(
+    r"^(builtins\.)?(OSError|IOError|PermissionError|FileExistsError|FileNotFoundError|NotADirectoryError|BlockingIOError"
+    r"|TimeoutError|ConnectionError|ConnectionRefusedError)\b"
+)
+_BEFORE_WEIGHTS = frozenset({"communication set-up", ARGUMENTS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,40 +67,18 @@ class _Cause:
     chain: int = 0
 
 
-@dataclass(slots=True)
-class _Chain:
-    """One chain of exceptions. The files it goes through are remembered by what they say, not kept."""
-
-    number: int = 0
-    fatal: bool = False
-    open: bool = False
-    linked: bool = False
-    in_pools: bool = False
-    in_arguments: bool = False
-    in_draft: bool = False
-    in_loader: bool = False
-    frames: set[str] = field(default_factory=set)
-    """Frames of phrases that this chain went through. Another traceback's frames say nothing of its cause."""
-
-    def saw(self, line: str) -> None:
-        """Take an indented line of a traceback."""
-        self.in_pools |= bool(_POOL_FILE.search(line))
-        self.in_arguments |= bool(_ARGUMENT_FILE.search(line))
-        self.in_draft |= bool(_DRAFT_FILE.search(line))
-        self.in_loader |= bool(_LOADER_FILE.search(line))
-
-
 class _Scan:
     """What is kept of a log while it streams by: the first of each kind of cause."""
 
-    def __init__(self, dialect: Dialect | None) -> None:
+    def __init__(self, dialect: Dialect | None, *, under_load: bool = False) -> None:
+        self._under_load = under_load
         own = dialect.phrases if dialect else ()
         self._own = [(re.compile(phrase.pattern), phrase) for phrase in own]
         self._generic = [(re.compile(phrase.pattern), phrase) for phrase in GENERIC]
         self._pools = [(re.compile(phrase.pattern), phrase) for phrase in POOLS]
         self._frames = {phrase.frame: re.compile(phrase.frame) for phrase in (*own, *POOLS, *GENERIC) if phrase.frame}
         self._seen: set[str] = set()  # frames named in loose lines, of the log as a whole
-        self._chain = _Chain()
+        self._chain = Chain()
         self.stage = "arguments"
         self.last_line = ""
         self._forget()
@@ -122,7 +95,10 @@ class _Scan:
     def feed(self, line: LogLine) -> None:
         """Take the next line."""
         text = line.text
-        if not text.strip() or (line.stamped and text == self.last_line):
+        if not text.strip():
+            self._chain.going_on = False
+            return
+        if line.stamped and text == self.last_line:
             return
         if _ROUTINE.match(text):
             self.last_line = text
@@ -132,23 +108,31 @@ class _Scan:
         (self._chain.frames if in_traceback and _TRACEBACK not in text else self._seen).update(named)
         if _TRACEBACK in text:
             if not self._chain.linked:
+                self._conclude()
                 fatal = bool(_FATAL.search(text) or _FATAL.search(self.last_line))
-                self._chain = _Chain(self._chain.number + 1, fatal)
-            self._chain.open, self._chain.linked = True, False
+                self._chain = Chain(self._chain.number + 1, fatal)
+            self._chain.open, self._chain.linked, self._chain.going_on = True, False, False
         elif in_traceback:
             if text[0].isspace():
                 self._chain.saw(text)
             else:
-                self._chain.open = False
-                self._exception(text)
+                self._chain.throws(text, self.stage, self._reason(text) or self._by_traceback(text))
         else:
             self._chain.linked |= bool(_LINK.match(text))
+            self._chain.going_on &= not (line.stamped or _LINK.match(text) or ECHO.search(text))
+            if self._chain.going_on:
+                self._chain.goes_on(text)
             self._loose(text)
-        self._milestone(text)
+        if stage := next_stage(text):
+            self.stage = stage
+            if stage == SERVING:
+                self._chain.thrown.clear()
+                self._forget()  # whatever was said before, the server lived on
         self.last_line = text
 
     def root(self) -> _Cause | None:
         """The cause to believe: what killed a scheduler, an uncaught exception, a loose line, an echo."""
+        self._conclude()
         fatal = self.fatal
         if fatal and self.fatal_unknown and self.fatal_unknown.chain < fatal.chain:
             fatal = None  # another rank died first, of something no phrase knows
@@ -158,18 +142,26 @@ class _Scan:
         order = (fatal, unknown, self.uncaught, self.loose, self.uncaught_unknown, self.death, self.echo)
         return next((cause for cause in order if cause), None)
 
-    def _exception(self, text: str) -> None:
-        cause = _Cause(text, self.stage, self._reason(text) or self._by_traceback(text), self._chain.number)
-        if ECHO.search(text):
-            self.echo = self.echo or cause
-        elif self._chain.fatal and cause.reason:
-            self.fatal = self.fatal or cause
-        elif self._chain.fatal:
-            self.fatal_unknown = self.fatal_unknown or cause
-        elif cause.reason:
-            self.uncaught = self.uncaught or cause
+    def _conclude(self) -> None:
+        """Take note of what the last chain says, once it is whole."""
+        chain = self._chain
+        thrown = chain.cause()
+        stage = place_of(thrown.stage if thrown else self.stage, chain.places, of_a_rank=chain.fatal)
+        if thrown is None:
+            if chain.thrown and self.echo is None:
+                self.echo = _Cause(chain.thrown[0].line, stage, None, chain.number)
         else:
-            self.uncaught_unknown = self.uncaught_unknown or cause
+            reason = thrown.reason or self._reason(thrown.told) or self._by_traceback(thrown.told)
+            cause = _Cause(thrown.told, stage, reason or self._by_kind(thrown.told), chain.number)
+            if chain.fatal and reason:
+                self.fatal = self.fatal or cause
+            elif chain.fatal:
+                self.fatal_unknown = self.fatal_unknown or cause
+            elif reason:
+                self.uncaught = self.uncaught or cause
+            else:
+                self.uncaught_unknown = self.uncaught_unknown or cause
+        chain.thrown.clear()
 
     def _loose(self, text: str) -> None:
         if BENIGN.search(text) or ECHO.search(text):
@@ -177,7 +169,8 @@ class _Scan:
         if self.loose is None and (reason := self._reason(text)):
             self.loose = _Cause(text, self.stage, reason, self._chain.number)
         elif self.death is None and DEATHS.search(text):
-            self.death = _Cause(text, self.stage)
+            crashed = self.stage != SERVING and text.startswith("Fatal Python error")
+            self.death = _Cause(text, self.stage, Reason.START_CRASH if crashed else None)
 
     def _reason(self, text: str) -> Reason | None:
         reason = self._match(self._own, text)
@@ -195,6 +188,8 @@ class _Scan:
         """Which pool was too small, by the latest milestone."""
         if self.stage == "memory pools" and self._chain.in_pools:
             return Reason.OOM_KV
+        if self.stage in _BEFORE_WEIGHTS and "communication set-up" in self._chain.places:
+            return Reason.HOST_BUSY  # nothing of ours is on the GPU yet, so it is somebody else's memory
         return _OOM_BY_STAGE.get(self.stage, Reason.OOM_WEIGHTS)
 
     def _by_traceback(self, text: str) -> Reason | None:
@@ -209,13 +204,17 @@ class _Scan:
             return Reason.ARG_INVALID_COMBO
         return None
 
-    def _milestone(self, text: str) -> None:
-        for pattern, stage in _STAGES:
-            if pattern.search(text):
-                self.stage = stage
-                if stage == SERVING:
-                    self._forget()  # whatever was said before, the server lived on
-                return
+    def _by_kind(self, text: str) -> Reason | None:
+        """What the kind of an exception shows that no phrase knows, of a server that was starting."""
+        if self._under_load or self.stage == SERVING:
+            return None
+        if self._chain.in_build:
+            return Reason.MISSING_MODULE  # a kernel could not be built: no config brings its own compiler
+        if _HOST_ERRORS.match(text):
+            return Reason.HOST_FAULT
+        if _REFUSALS.match(text) and _RULE.search(text):
+            return Reason.ARG_INVALID_COMBO
+        return Reason.START_CRASH
 
 
 def classify(
@@ -232,16 +231,17 @@ def classify(
 
     Returns:
         A reason, and the line it is based on, secrets masked. An exception that no phrase knows is
-        SERVER_CRASH_LOAD under load and UNKNOWN before. A server that ended without any error in
+        SERVER_CRASH_LOAD under load; before, its kind and its frames decide, see `_by_kind`. A server that ended without any error in
         its log is UNKNOWN: SGLang says why it dies, so somebody else killed it, such as the OOM
         killer, and the config is not to blame.
     """
-    scan = _Scan(dialect)
+    scan = _Scan(dialect, under_load=phase.startswith("c="))
     for line in read_lines(log_path):
         scan.feed(line)
     cause = scan.root()
-    if cause is None or cause.reason is None:
-        reason = Reason.SERVER_CRASH_LOAD if cause and phase.startswith("c=") else Reason.UNKNOWN
+    if cause is None or cause.reason in (None, Reason.START_CRASH):
+        at_start = cause.reason if cause and cause.reason else Reason.UNKNOWN
+        reason = Reason.SERVER_CRASH_LOAD if cause and phase.startswith("c=") else at_start
         text = cause.line if cause else _no_cause(exit_code, scan.last_line)
     else:
         reason, text = cause.reason, cause.line

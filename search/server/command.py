@@ -92,11 +92,7 @@ class ServerCommand:
         this script.
         """
         unset = [f"-u {name}" for name, value in self.env.items() if value is None]
-        own = {
-            name: value
-            for name, value in self.env.items()
-            if value is not None and name not in (LAUNCH_TAG, _KEEP_ENVIRON)
-        }
+        own = self._own_env()
         given = [f"{name}={shlex.quote(value)}" for name, value in own.items() if is_harmless(name, value)]
         inherited = [name for name, value in own.items() if not is_harmless(name, value)]
         words, read = script_words(self.argv)
@@ -109,6 +105,32 @@ class ServerCommand:
             f"printf %s {shlex.quote(text)} > {shlex.quote(str(path))}\n" for path, text in self.files.items()
         )
         return "#!/bin/sh\n" + asked + files + " \\\n  ".join(lines) + "\n"
+
+    def words(self) -> tuple[str, ...]:
+        """The words of one line for a shell, quoted: it writes its files, then starts the server.
+
+        As in `script`, a secret is read from the variable of its name.
+        """
+        own = self._own_env()
+        files = [
+            word
+            for path, text in self.files.items()
+            for word in ("printf", "%s", shlex.quote(text.rstrip("\n")), ">", shlex.quote(str(path)), "&&")
+        ]
+        unset = [word for name, value in self.env.items() if value is None for word in ("-u", name)]
+        given = [
+            f"{name}={shlex.quote(value)}" if is_harmless(name, value) else f'{name}="${name}"'
+            for name, value in own.items()
+        ]
+        return (*files, "env", *unset, *given, *script_words(self.argv)[0])
+
+    def _own_env(self) -> dict[str, str]:
+        """Variables set on purpose, without what marks a launch of ours."""
+        return {
+            name: value
+            for name, value in self.env.items()
+            if value is not None and name not in (LAUNCH_TAG, _KEEP_ENVIRON)
+        }
 
 
 def server_command(

@@ -11,7 +11,11 @@ import re
 from search.dialects import Phrase
 from search.outcomes import Reason
 
-_DRAFT_FILE = r"speculative/\w*(worker|eagle|draft)\w*\.py"
+_DRAFT_FILE = r"speculative/\w*(worker|eagle|draft)\w*\.py|, in _resolve_speculative_algorithm_alias"
+_UNKNOWN_MODEL = (
+    r"Model architectures .* are not supported for now|does not recognize this architecture|^ValueError: Unrecognized model in"
+    r"|has no SGlang implementation"
+)
 
 _ALLREDUCE_FILE = (
     r'File ".*(flashinfer/comm/\w+|flashinfer_comm\w*|custom_all_reduce\w*|quick_all_reduce\w*|symm_mem\w*)\.py"'
@@ -21,6 +25,9 @@ _ALLREDUCE_FILE = (
 GENERIC: tuple[Phrase, ...] = (
     # The command line and its resolution.
     Phrase(r"error: (unrecognized arguments|ambiguous option|argument |the following arguments)", Reason.ARG_UNKNOWN),
+    # A model that this release does not know: the draft's is the config's fault.
+    Phrase(_UNKNOWN_MODEL, Reason.DRAFT_MISMATCH, frame=_DRAFT_FILE),
+    Phrase(_UNKNOWN_MODEL, Reason.ARG_INVALID_COMBO),
     # 0.5.11 and 0.5.12 say the same in a mere warning: "Spec v1 is used … because spec v2 currently only …".
     Phrase(r"(?<!because spec v2 currently )only supports? topk ?= ?1", Reason.ARG_INVALID_COMBO),
     Phrase(r"speculative_eagle_topk.* > 1 with page_size", Reason.ARG_INVALID_COMBO),
@@ -39,6 +46,8 @@ GENERIC: tuple[Phrase, ...] = (
     Phrase(r"has no attribute 'set_eagle3_layers_to_capture'", Reason.ARG_INVALID_COMBO),
     Phrase(r"--speculative-use-rejection-sampling requires", Reason.ARG_INVALID_COMBO),
     Phrase(r"^AssertionError: \d+ is not divisible by \d+", Reason.ARG_INVALID_COMBO),
+    Phrase(r"is not divisible by weight quantization block", Reason.ARG_INVALID_COMBO),
+    Phrase(r"Pre-permute function for .* is not registered", Reason.ARG_INVALID_COMBO),
     Phrase(
         r"^(?:ValueError|AssertionError|TypeError|NotImplementedError)\b",
         Reason.ARG_INVALID_COMBO,
@@ -47,9 +56,8 @@ GENERIC: tuple[Phrase, ...] = (
     # A kernel that this config chose and this GPU is too small for, such as trees on SM120.
     Phrase(r"OutOfResources: out of resource", Reason.ARG_INVALID_COMBO),
     Phrase(r"no kernel image is available for execution", Reason.ARG_INVALID_COMBO, frame=r"attention/\w+_backend\.py"),
-    # Weights of a shape that the model does not have, or a model nobody knows: the draft's are the config's fault.
-    Phrase(r"Model architectures .* are not supported for now", Reason.DRAFT_MISMATCH, frame=_DRAFT_FILE),
-    Phrase(r"Model architectures .* are not supported for now", Reason.ARG_INVALID_COMBO),
+    # Weights of a shape that the model does not have: the draft's are the config's fault.
+    Phrase(r"has no attribute '(set_embed|set_embed_and_head|get_embed_and_head|hot_token_id)'", Reason.DRAFT_MISMATCH),
     Phrase(
         r"Attempted to load weight \(|size mismatch for|mat1 and mat2 shapes cannot be multiplied"
         r"|^AssertionError: self\.org_vocab_size=|^KeyError: '[\w.]*(?:weight|bias|embed|norm)",
@@ -72,6 +80,17 @@ GENERIC: tuple[Phrase, ...] = (
     Phrase(r"Capture cuda graph failed: No module named", Reason.MISSING_MODULE),
     Phrase(r"no kernel image is available for execution", Reason.MISSING_MODULE),
     Phrase(r"Found no NVIDIA driver|No CUDA GPUs are available|No accelerator .*is available", Reason.MISSING_MODULE),
+    Phrase(
+        r"No GPU memory values found|error from cudaGetDeviceCount|driver version is insufficient"
+        r"|forward compatibility was attempted",
+        Reason.MISSING_MODULE,
+    ),
+    Phrase(r"[Nn]inja (build failed|exited with status)|Error building extension", Reason.MISSING_MODULE),
+    Phrase(r"Could not load any common_ops library|\bundefined symbol: ", Reason.MISSING_MODULE),
+    Phrase(r"ERROR.*: Failed to download ", Reason.HOST_FAULT),
+    Phrase(
+        r"Disk quota exceeded|Read-only file system|No space left on device|Permission denied: '", Reason.HOST_FAULT
+    ),
     # Communication between GPUs.
     Phrase(r"KeyError: \d+$", Reason.COMM_UNSUPPORTED, frame=r"torch_symm_mem\.py"),
     Phrase(r"allreduce fusion requires SM", Reason.COMM_UNSUPPORTED),
@@ -94,12 +113,13 @@ GENERIC: tuple[Phrase, ...] = (
     Phrase(r"LocalEntryNotFoundError|OfflineModeIsEnabled|RepositoryNotFoundError", Reason.WEIGHT_LOAD),
     Phrase(r"couldn't connect to '?https://huggingface\.co|is not a valid model identifier", Reason.WEIGHT_LOAD),
     Phrase(r"does not appear to have a file named|Can't load (the )?(tokenizer|config)", Reason.WEIGHT_LOAD),
+    Phrase(r"Couldn't instantiate the backend tokenizer", Reason.WEIGHT_LOAD),
     Phrase(r"FileNotFoundError: .*(safetensors|\.json|\.bin)", Reason.WEIGHT_LOAD),
     Phrase(r"Input/output error|Stale file handle", Reason.WEIGHT_LOAD),
     # Ports, after minutes of loading.
-    Phrase(r"address already in use|EADDRINUSE|\bat \d+ is not available", Reason.PORT_BUSY),
+    Phrase(r"[Aa]ddress already in use|EADDRINUSE|\bat \d+ is not available", Reason.PORT_BUSY),
     # The device itself.
-    Phrase(r"CUDA error: |cudaError\w+|CUDA driver error|uncorrectable ECC", Reason.CUDA_FAULT),
+    Phrase(r"(CUDA|HIP) error: |cudaError\w+|CUDA driver error|uncorrectable ECC", Reason.CUDA_FAULT),
     # Under load.
     Phrase(r"host='(127\.0\.0\.1|localhost)'.*Read timed out", Reason.SERVER_HANG_LOAD),
     Phrase(r"watchdog timeout(?!.*soft=True)", Reason.SERVER_HANG_LOAD),
@@ -122,7 +142,7 @@ ECHO = re.compile(
     r"Received sigquit from a child|SIGQUIT received|(the|one) child failed|Possible solutions|^\d\. (set|disable|reduce) |Open an issue"
     r"|resource_tracker: |leaked (semaphore|shared_memory)|Killed$|^Aborted|core dumped"
     r"|Connection (closed|reset) by peer|Broken pipe|^EOFError|^ConnectionResetError|^KeyboardInterrupt"
-    r"|^(During handling of|The above exception)|Initialization failed"
+    r"|^(During handling of|The above exception)|Initialization failed|died during initialization \(exit code: (?!-9\))"
 )
 """Consequences of a failure elsewhere; never a root cause while anything else is there."""
 

@@ -15,6 +15,8 @@ from search.config import (
     KnobValue,
     SpecConfig,
     SpecVersion,
+    is_knob_name,
+    is_variable,
     knob_value,
     tree_bound,
 )
@@ -69,6 +71,8 @@ def _pair(word: str) -> tuple[str, KnobValue]:
     if not equals or not value:
         raise InvalidConfig(f"A config is written like `topk=2 num_steps=2` or `v1-k2-s2-d7`, but got {word!r}.")
     name = LONG_NAMES.get(name, name)
+    if is_variable(name) and is_knob_name(name):
+        return name, knob_value(value)
     if name not in _KNOWN:
         near = get_close_matches(name, _KNOWN, n=1, cutoff=0.0)
         raise InvalidConfig(f"`{name}` is not a knob. The nearest one is `{near[0]}`; all: {', '.join(_KNOWN)}.")

@@ -8,7 +8,15 @@ from itertools import product
 from math import prod
 from typing import Final, Literal, TypeAlias
 
-from search.config import CORE_KNOBS, OPTIONAL_KNOBS, KnobValue, SpecVersion, tree_bound
+from search.config import (
+    CORE_KNOBS,
+    OPTIONAL_KNOBS,
+    KnobValue,
+    SpecVersion,
+    is_knob_name,
+    is_variable,
+    tree_bound,
+)
 from search.errors import UsageError
 
 DraftTokens: TypeAlias = int | Literal["tree"]
@@ -46,6 +54,7 @@ class SpaceChoices:
         optional: Optional knob to its values.
         flags: Any other server flag to its values, such as `chunked-prefill-size`; True sends a
             bare flag, False none.
+        env: Environment variable to its values, such as `NCCL_PROTO`; `unset` sets none.
 
     Raises:
         UsageError: A knob is open without any value, or is not known; a flag that has a knob.
@@ -58,6 +67,7 @@ class SpaceChoices:
     allreduce_fusion: tuple[str, ...] = ("off",)
     optional: Mapping[str, tuple[KnobValue, ...]] = field(default_factory=dict)
     flags: Mapping[str, tuple[KnobValue, ...]] = field(default_factory=dict)
+    env: Mapping[str, tuple[KnobValue, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "spec_version", tuple(SpecVersion(version) for version in self.spec_version))
@@ -72,6 +82,11 @@ class SpaceChoices:
         for name in self.flags:
             if name in OPTIONAL_KNOBS or name in CORE_KNOBS:
                 raise UsageError(f"`{name}` is a knob, but stands among the plain server flags. Open it as the knob.")
+        for name in self.env:
+            if not (is_variable(name) and is_knob_name(name)):
+                raise UsageError(
+                    f"A variable that is searched is written in capitals, but got `{name}`. Set it under `engine.env`."
+                )
 
     @property
     def values(self) -> dict[str, tuple[KnobValue, ...]]:
@@ -87,8 +102,8 @@ class SpaceChoices:
 
     @property
     def further(self) -> dict[str, tuple[KnobValue, ...]]:
-        """Optional knobs and flags together."""
-        return {**self.optional, **self.flags}
+        """Optional knobs, flags and variables together."""
+        return {**self.optional, **self.flags, **self.env}
 
     @property
     def raw(self) -> int:

@@ -8,8 +8,8 @@ from search.config import SpecConfig, SpecVersion, tree_bound
 from search.deployment import Deployment
 from search.dialects import Dialect, known_rule_ids
 from search.errors import InvalidConfig, UsageError
-from search.space._choices import RawPoint, SpaceChoices
-from search.space._space import ALIAS, INVALID, TREE_BOUND, Dropped, Locked, Space, launch_order
+from search.space._choices import FULL_TREE, RawPoint, SpaceChoices
+from search.space._space import ALIAS, INVALID, PADDING, TREE_BOUND, Dropped, Locked, Space, launch_order
 
 
 def enumerate_space(choices: SpaceChoices, deployment: Deployment, dialect: Dialect) -> Space:
@@ -24,6 +24,12 @@ def enumerate_space(choices: SpaceChoices, deployment: Deployment, dialect: Dial
     dialect.server_args(deployment)  # refuses flags that no launch could be given
     if not deployment.patches and (unknown := dialect.unknown_flags(deployment)):
         raise UsageError("\n".join(unknown))
+    ngram = deployment.algorithm == "NGRAM"
+    if ngram and FULL_TREE in choices.num_draft_tokens:
+        raise UsageError(
+            f"`num_draft_tokens: {FULL_TREE}` is the size of a draft tree, but NGRAM fills its tokens from a trie and pads "
+            "the rest. Name numbers, such as 12."
+        )
     bound = dialect.on(deployment)
     configs: list[SpecConfig] = []
     locked: list[Locked] = []
@@ -31,7 +37,7 @@ def enumerate_space(choices: SpaceChoices, deployment: Deployment, dialect: Dial
     seen: set[str] = set()
     for point in choices.points():
         if (outside := _outside_tree(point)) is not None:
-            dropped.append(Dropped(point.label, TREE_BOUND, outside))
+            dropped.append(Dropped(point.label, PADDING if ngram else TREE_BOUND, outside))
             continue
         try:
             config = bound.canonical(_config(point))

@@ -55,6 +55,8 @@ def fingerprint(spec: StudySpec, *, kind: StudyKind, facts: Mapping[str, str] | 
         ),
         **{f"engine.env.{name}": _hidden_variable(name, value) for name, value in engine.env.items()},
         **{f"engine.server_args.{name}": _hidden(name, value) for name, value in engine.server_args.items()},
+        # Where a config says nothing of such a variable it is unset, not inherited.
+        **({"space.env": ", ".join(sorted(spec.space.env))} if spec.space.env else {}),
         **_objectives(spec),
         "measure.output_tokens": measure.output_tokens,
         "measure.output_spread": measure.output_spread,

@@ -21,10 +21,11 @@ from pydantic import (
     model_validator,
 )
 
-from search.config import CORE_KNOBS, OPTIONAL_KNOBS, SpecConfig, SpecVersion
+from search.config import CORE_KNOBS, OPTIONAL_KNOBS, SpecConfig, SpecVersion, is_knob_name, is_variable
 from search.contracts import Phase
 from search.deployment import ArgValue, CheckpointFacts, Deployment, Hardware, Patch
 from search.dialects import Dialect
+from search.masking import is_harmless
 from search.metrics import DEFAULTS, METRICS, Objective, Objectives, Traffic, loads_of
 from search.server.command import OWNED_ARGUMENTS
 from search.space import Space, SpaceChoices, enumerate_space
@@ -152,16 +153,17 @@ class SpaceSpec(_Part):
     allreduce_fusion: tuple[Fusion, ...] = Field(("off",), strict=False, min_length=1)
     knobs: dict[str, KnobValues] = Field({}, strict=False)
     flags: dict[FlagName, FlagValues] = Field({}, strict=False)
+    env: dict[VariableName, FlagValues] = Field({}, strict=False)
 
     @model_validator(mode="after")
     def _can_be_listed(self) -> SpaceSpec:
-        opened = [*self.knobs.values(), *self.flags.values()]
+        opened = [*self.knobs.values(), *self.flags.values(), *self.env.values()]
         core = (self.spec_version, self.topk, self.num_steps, self.num_draft_tokens, self.allreduce_fusion)
         points = math.prod(len(choices) for choices in (*core, *opened))
         if points > MOST_POINTS:
             raise ValueError(
                 f"`space` must have at most {MOST_POINTS:,} points before its rules drop any, because each is looked at, but "
-                f"it has {points:,}; leave out values, or open fewer knobs and flags"
+                f"it has {points:,}; leave out values, or open fewer knobs, flags and variables"
             )
         return self
 
@@ -172,6 +174,22 @@ class SpaceSpec(_Part):
             if (why := OWNED_ARGUMENTS.get(name)) is not None:
                 raise ValueError(f"`{name}` is set by this program and cannot be opened: {why}; leave it out")
         return flags
+
+    @field_validator("env")
+    @classmethod
+    def _searched_variables(cls, env: dict[str, Any]) -> dict[str, Any]:
+        for name, values in env.items():
+            if not (is_variable(name) and is_knob_name(name)):
+                raise ValueError(
+                    f"a variable that is searched is written in capitals, but got {name!r}; set it under `engine.env`"
+                )
+            for value in values:
+                if not is_harmless(name, str(value)):
+                    raise ValueError(
+                        f"a variable that is searched stands in ids, tables and scripts with its value, so it must be known "
+                        f"to hold no secret, but got `{name}`; set it under `engine.env`"
+                    )
+        return env
 
     @field_validator("knobs")
     @classmethod
@@ -446,6 +464,12 @@ class StudySpec(_Part):
                 f"`engine.max_running_requests` must admit every measured concurrency, but it is "
                 f"{self.engine.max_running_requests} and {highest} are to be measured"
             )
+        for value in self.space.flags.get("max-running-requests", ()):
+            if isinstance(value, int) and value < max(self.loads):
+                raise ValueError(
+                    f"`space.flags` must admit every measured concurrency in each config, but it holds "
+                    f"`max-running-requests` {value} and {max(self.loads)} is to be measured; raise it"
+                )
         first, second = self.axes
         if first == second:
             raise ValueError(
@@ -469,7 +493,7 @@ class StudySpec(_Part):
         return self
 
     def _knows(self, name: str, question: KnobQuestionSpec) -> None:
-        knobs = (*CORE_KNOBS, *self.space.knobs, *self.space.flags)
+        knobs = (*CORE_KNOBS, *self.space.knobs, *self.space.flags, *self.space.env)
         if question.knob not in knobs:
             near = difflib.get_close_matches(question.knob, knobs, n=1)
             meant = f"; did you mean {near[0]!r}?" if near else ""
@@ -546,6 +570,7 @@ class StudySpec(_Part):
             python=self.engine.python,
             prefix=self.engine.prefix,
             env=dict(self.engine.env),
+            searched_env=tuple(sorted(self.space.env)),
             server_args={name: _arg(value) for name, value in self.engine.server_args.items()},
             trust_remote_code=self.model.trust_remote_code,
             max_running_requests=self.engine.max_running_requests,
@@ -566,6 +591,7 @@ class StudySpec(_Part):
             allreduce_fusion=self.space.allreduce_fusion,
             optional={name: tuple(values) for name, values in self.space.knobs.items()},
             flags={name: tuple(values) for name, values in self.space.flags.items()},
+            env={name: _plain(values) for name, values in self.space.env.items()},
         )
 
     def space_of(self, dialect: Dialect) -> Space:
@@ -594,6 +620,11 @@ class StudySpec(_Part):
         changes = {"target": target, "draft": draft}
         model = self.model.model_copy(update={name: value for name, value in changes.items() if value})
         return self.model_copy(update={"model": model})
+
+
+def _plain(values: tuple[str | int | bool, ...]) -> tuple[str | int, ...]:
+    """A variable's values; YAML's truth values are 1 and 0 to a program that reads its environment."""
+    return tuple(int(value) if isinstance(value, bool) else value for value in values)
 
 
 def _arg(value: Any) -> ArgValue:

@@ -40,6 +40,10 @@ _UNSTABLE = 0.10
 _NOTHING_IN_COMMON = 0.05
 _MUCH_IN_COMMON = 0.25
 _COLLAPSE = 0.5
+_PART = 0.15
+"""Answers that are none may be so many more than the baseline's, as a share: honest rounding garbles none of them."""
+_PART_LEVEL = 0.02
+"""Of that: six answers of sixteen are told (2 ** -6 = 1.6%)."""
 _GRAM = 4
 _DRAWS = 4000
 
@@ -162,10 +166,13 @@ def check_outputs(
     chance = max(reference[3] for reference in references)
     reference = _mean(values, rng)
     verdict = _verdict(agreement.value, reference.value, chance)
+    why = _words(verdict, agreement, reference, words, chance)
+    if verdict != "not judged" and (lost := _lost(cross, values, rng)):
+        verdict, why = "garbage", f"{lost}; {why}"
     return OutputCheck(
         concurrency,
         verdict,
-        _words(verdict, agreement, reference, words, chance),
+        why,
         len(names),
         agreement,
         reference,
@@ -186,6 +193,11 @@ def _cut(*groups: Sequence[Answers]) -> list[list[Answers]]:
         for name, tokens in answers.items():
             lengths[name] = min(len(tokens), lengths.get(name, len(tokens)))
     return [[{name: tokens[: lengths[name]] for name, tokens in one.items()} for one in some] for some in groups]
+
+
+def is_lossy(checks: Iterable[OutputCheck]) -> bool:
+    """Whether answers are worse than the baseline's own: such a config is shown, and neither ranked nor recommended."""
+    return any(check.verdict in ("lossy", "garbage") for check in checks)
 
 
 def worst(checks: Iterable[OutputCheck]) -> OutputCheck | None:
@@ -230,12 +242,29 @@ def _collapsed(
         np.array([np.mean([diversity(one[name]) for one in repeats]) for name in names])
         for repeats in (config, baseline)
     )
-    if mine.mean() >= _COLLAPSE * theirs.mean() or _sign_flips(theirs - mine, rng) > LEVEL:
+    if mine.mean() < _COLLAPSE * theirs.mean() and _sign_flips(theirs - mine, rng) <= LEVEL:
+        return (
+            f"answers loop: {mine.mean():.0%} of their runs of {_GRAM} tokens are distinct, "
+            f"{theirs.mean():.0%} of the baseline's"
+        )
+    # A part of them: where texts part, either one may loop after its end, so the baseline's loops are set against it.
+    loops = (mine < _COLLAPSE * theirs).astype(float) - (theirs < _COLLAPSE * mine)
+    if loops.mean() < _PART or _sign_flips(loops, rng) > _PART_LEVEL:
         return ""
-    return (
-        f"answers loop: {mine.mean():.0%} of their runs of {_GRAM} tokens are distinct, "
-        f"{theirs.mean():.0%} of the baseline's"
-    )
+    count = int((mine < _COLLAPSE * theirs).sum())
+    return f"{count} of {len(names)} answers loop where the baseline's do not"
+
+
+def _lost(cross: Floats, reference: Floats, rng: np.random.Generator) -> str:
+    """Words for a part of the answers that are other texts from their first tokens on; empty where there is none.
+
+    The first token comes from the prefill, which speculation does not touch.
+    """
+    lost, own = cross < _NOTHING_IN_COMMON, reference < _NOTHING_IN_COMMON
+    more = lost.astype(float) - own
+    if float(reference.mean()) < _MUCH_IN_COMMON or more.mean() < _PART or _sign_flips(more, rng) > _PART_LEVEL:
+        return ""
+    return f"{int(lost.sum())} of {len(lost)} answers share nothing with the baseline's ({int(own.sum())} of its own)"
 
 
 def _references(

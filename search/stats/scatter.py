@@ -16,15 +16,16 @@ scatter does cost: the pooled one is a mean over configs, too wide for quiet con
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import log, sqrt
 
 from scipy import special
 
+from search.stats._contrasts import contrasts_of
 from search.stats._places import Places
 from search.stats._variances import Uncertain, corrected, wider
-from search.stats.readings import Groups, Mean, Reading, by_block, start_means, usable
+from search.stats.readings import Groups, Reading, usable
 
 ENOUGH = 4
 """Pooled degrees of freedom below which scatter counts as assumed: nothing is claimed."""
@@ -169,23 +170,15 @@ def pooled_scatter(groups: Groups, prior: Prior | None = None) -> Scatter:
         prior: See `Scatter.prior`.
     """
     kept = {config: usable(readings) for config, readings in groups.items()}
-    squares, freedom, inverse = 0.0, 0.0, 0.0
-    cells: list[frozenset[int]] = []
-    for readings in kept.values():
-        for blocks in _alike([start_means(mine) for mine in by_block(readings).values()]):
-            count, sets = len(blocks[0]), len(blocks)
-            if count < 2:
-                continue
-            for means in blocks:
-                squares += _squares(mean.log_value for mean in means.values()) / sets
-                inverse += (1 - 1 / count) * sum(mean.inverse for mean in means.values()) / sets
-            freedom += count - 1
-            cells.append(frozenset(blocks[0]))
+    contrasts = [one for readings in kept.values() for one in contrasts_of(readings)]
+    freedom = sum(one.freedom for one in contrasts)
+    squares = sum(one.squares for one in contrasts)
+    inverse = sum(one.inverses for one in contrasts)
     repeat, repeat_freedom = _repeats(kept)
     place = Places.of(kept)
     return Scatter(
         start=max(squares / freedom, _RESOLUTION**2) if freedom else 0.0,
-        start_freedom=_effective(cells, freedom),
+        start_freedom=_effective([one.starts for one in contrasts], freedom),
         start_inverse=inverse / freedom if freedom else 1.0,
         repeat=repeat,
         repeat_freedom=repeat_freedom,
@@ -196,14 +189,6 @@ def pooled_scatter(groups: Groups, prior: Prior | None = None) -> Scatter:
         slope_variance=place.slope_variance,
         prior=prior,
     )
-
-
-def _alike(blocks: Sequence[dict[int, Mean]]) -> Iterator[list[dict[int, Mean]]]:
-    """Blocks of one config by their starts: several sets of prompts in the same starts tell of them once, together."""
-    found: dict[frozenset[int], list[dict[int, Mean]]] = {}
-    for means in blocks:
-        found.setdefault(frozenset(means), []).append(means)
-    yield from found.values()
 
 
 def _squares(values: Iterable[float]) -> float:

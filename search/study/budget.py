@@ -171,7 +171,8 @@ def _likeness(launch: LaunchRecord) -> str:
     A config is to blame for what its own numbers tell, such as the bytes that it could not have; where nobody or the
     host is, numbers, addresses and folders are chance.
     """
-    if launch.evidence is None or launch.blame is Blame.CONFIG:
+    of_the_config = launch.blame is Blame.CONFIG and launch.reason is not Reason.DETERMINISTIC_CRASH
+    if launch.evidence is None or of_the_config:
         return _root(launch)
     return cause_key(launch.evidence)
 

@@ -204,6 +204,11 @@ class Launcher:
             )
         return Launched(record, course.leftovers, course.interrupted or self._interrupts.pressed)
 
+    def amend(self, record: LaunchRecord) -> None:
+        """Store anew what a finished launch came to, now that others have shown more of it."""
+        with self._writes:
+            self._store.finish_launch(self._context.name, record)
+
     def _turn_of(self, slot: Slot) -> threading.Lock:
         """The lock of the host that a slot is on now: a lost slot may come back elsewhere."""
         hosts = {held.index: held.host for held in self._executor.slots}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 from optuna.trial import Trial
 
@@ -12,6 +13,7 @@ from search.errors import BreakerOpen, Interrupted, SearchError, StorageFault
 from search.outcomes import Outcome
 from search.storage.records import LaunchRecord
 from search.storage.store import LaunchesSpent
+from search.study.blame import settled
 from search.study.budget import Breaker, BudgetSpent
 from search.study.context import StudyContext, Watch
 from search.study.events import Ending, Launching, RunStart
@@ -114,7 +116,10 @@ class Loop:
     def _how_it_ended(self) -> Ending:
         """What ended the search, whatever later stages did after it."""
         if self._agenda.unfound is not None and not self._agenda.unfound.is_reached:
-            self._notice(f"the budget ended the search: {self._agenda.unfound.words}")
+            self._notice(
+                f"the budget ended the search: {self._agenda.unfound.words}; with more `--hours` or `--launches` the same "
+                "command goes on"
+            )
         if "confirm" in self._agenda.left_out:
             self._notice(f"the budget ended before {self._agenda.left_out['confirm']} could be started again")
         ending = self._agenda.spent or self._ending
@@ -178,11 +183,12 @@ class Loop:
         if landed.launched is None:
             assert landed.error is not None
             raise landed.error
-        record = landed.launched.record
+        launched = self._settled(landed.launched)
+        record = launched.record
         self._progress.ended(record)
         self._listener.launched(record, self._progress.judgements(record))
-        rests = self._quarantine.saw(landed.slot, landed.launched)
-        stop = self._stop(job, landed.launched)
+        rests = self._quarantine.saw(landed.slot, launched)
+        stop = self._stop(job, launched)
         if stop is not None or not self._agenda.again(job, record):
             if job.trial is not None:
                 self._end(job.trial, record)
@@ -193,6 +199,14 @@ class Loop:
         if rests is not None:
             self._agenda.forget(landed.slot.index)
             self._notice(f"slot {landed.slot.index} is not used for {REST_MINUTES:g} minutes: {rests}")
+
+    def _settled(self, launched: Launched) -> Launched:
+        """The launch with the blame that all launches together show, stored so."""
+        record = settled(launched.record, self._progress.launches)
+        if record is launched.record:
+            return launched
+        self._launcher.amend(record)
+        return replace(launched, record=record)
 
     def _stop(self, job: Job, launched: Launched) -> BreakerOpen | Interrupted | None:
         record = launched.record

@@ -127,13 +127,13 @@ class Measurer:
             self._check_outputs(session.effective.config, course, held_out=held_out)
         if course.skipped:
             return
-        held_out = record.stage == "confirm" and self._has_held_out
         for concurrency in self._other_loads(record, course):
-            for repeat in range(1, self._spec.measure.watch_repeats + 1):
-                try:
-                    self._phase(session, record, course, turn, concurrency, repeat, held_out=held_out)
-                except NotRecorded:
-                    break
+            for held_out in self._watch_sets(record, concurrency, course):
+                for repeat in range(1, self._spec.measure.watch_repeats + 1):
+                    try:
+                        self._phase(session, record, course, turn, concurrency, repeat, held_out=held_out)
+                    except NotRecorded:
+                        break
 
     @property
     def _has_held_out(self) -> bool:
@@ -151,7 +151,7 @@ class Measurer:
         most = {load: self._recorded_repeats(record, load, planned) for load in self._spec.objective_loads}
         counts = {False: planned}
         if self._has_held_out and record.stage == "confirm":
-            counts = {True: max(_COMPARED, planned), False: (planned + 1) // 2}
+            counts = {True: max(_COMPARED, planned), False: planned}
         elif self._has_held_out and self._measuring.both_prompt_sets and not record.asked.speculates:
             counts[True] = max(_COMPARED, planned)
         for repeat in range(1, max(*counts.values(), *most.values()) + 1):
@@ -198,6 +198,19 @@ class Measurer:
             1.0 if plain and not any(launch.phases and not launch.asked.speculates for launch in earlier) else _CHEAP
         )
         return [load for load in watched if load in asked or (not behind and self._is_cheap(load, course, share=share))]
+
+    def _watch_sets(self, record: LaunchRecord, concurrency: int, course: Course) -> Iterator[bool]:
+        """Whether with held-out prompts, for each set of prompts that a further load is measured with.
+
+        What is compared in the end is sent both sets where that is cheap: only starts on equal prompts tell how far
+        starts differ, and a phase costs little against a start.
+        """
+        fresh = record.stage == "confirm"
+        yield fresh and self._has_held_out
+        compared = fresh or (self._measuring.both_prompt_sets and not record.asked.speculates)
+        both = self._has_held_out and compared and concurrency in self._spec.watch
+        if both and self._is_cheap(concurrency, course, share=_CHEAP):
+            yield not fresh
 
     def _climbs(self, record: LaunchRecord, earlier: Sequence[LaunchRecord]) -> bool:
         """Whether this confirmed start is its family's ladder, too: the first of the family, within their number."""

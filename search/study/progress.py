@@ -14,6 +14,7 @@ from search.outcomes import Outcome
 from search.storage.owner import this_process
 from search.storage.records import LaunchRecord, Stage
 from search.storage.store import Store
+from search.study.blame import alike, started
 from search.study.budget import Budget, BudgetSpent
 from search.study.context import StudyContext
 from search.study.events import Judgements
@@ -101,8 +102,14 @@ class Progress:
         if "baseline" in self.stages_under_way():
             return False
         if baselines:
+            shared = (
+                "It died alike before, and nothing has started: what all launches share is to blame (the model, the release, "
+                "static flags or the host). "
+                if alike(baselines[-1], self.launches) and not any(map(started, self.launches))
+                else ""
+            )
             raise BreakerOpen(
-                f"No baseline could be measured, so nothing can be compared; the last: {cause_of(baselines[-1])}. "
+                f"No baseline could be measured, so nothing can be compared; the last: {cause_of(baselines[-1])}. {shared}"
                 "Make `off` start on this host first (`python -m search try` launches it alone), then run the same "
                 "command again."
             )
@@ -112,6 +119,16 @@ class Progress:
     def loads(self) -> tuple[int, ...]:
         """Of the study."""
         return self._context.spec.loads
+
+    @property
+    def objective_loads(self) -> tuple[int, ...]:
+        """Those of the objectives."""
+        return self._context.spec.objective_loads
+
+    @property
+    def worth(self) -> float:
+        """Smallest gain that matters to the study."""
+        return self._context.spec.worth
 
     def freedom(self) -> float:
         """Pooled degrees of freedom that tell the scatter between starts, of the objective that has fewer."""

@@ -30,6 +30,7 @@ from search.study.forecasts import launch_cost, prospects_of
 from search.study.launch import Launcher
 from search.study.loop import Loop
 from search.study.measure import Measuring
+from search.study.neighbours import Neighbours
 from search.study.progress import Progress
 from search.study.resume import open_study, settle
 from search.study.scheduler import Agenda
@@ -72,6 +73,7 @@ def run_study(
     name = overrides.sampler or spec.sampler
     sampler = _sampler(context, name, overrides.seed, watch)
     study = open_study(context, store=store, storage=storage, sampler=sampler)
+    interrupts.check()
     prospects = prospects_of(name, sampler, study, spec, free=kind == "replay", notice=watch.notice)
     budget = Budget(
         launches=spec.budget.launches if overrides.launches is None else overrides.launches,
@@ -126,6 +128,7 @@ def run_study(
                 baselines=space.baselines,
                 known=known,
                 give_up=sampler.give_up,
+                neighbours=Neighbours(space.configs, spare=sampler.spare, notice=watch.notice),
                 # Slots besides the first need a baseline of their own.
                 unmeasured_slots={slot.index for slot in executor.slots[1:]} - progress.slots_with_baseline()
                 if space.baselines

@@ -12,10 +12,12 @@ from search.config import SpecConfig
 from search.outcomes import Blame, Note, Outcome, Reason
 from search.samplers.finite import SpaceExhausted
 from search.storage.records import Expected, LaunchRecord, Stage
+from search.study.blame import alike
 from search.study.budget import BudgetSpent, is_static_fault
-from search.study.choices import Choice, to_confirm, to_ladder
+from search.study.choices import Choice, Room, to_confirm, to_ladder
 from search.study.events import Ending
 from search.study.forecasts import Prospects, Settled
+from search.study.neighbours import Neighbours
 from search.study.progress import Progress
 from search.study.stages import StageBudgets
 from search.study.trials import Trials
@@ -82,6 +84,7 @@ class Agenda:
         baselines: Configs of the first stage.
         known: Of the second.
         give_up: Makes the sampler propose a config no more.
+        neighbours: Told what failed starts teach; None where nothing is to be left out.
         unmeasured_slots: Slots that must measure a baseline of their own first.
 
     Attributes:
@@ -101,6 +104,7 @@ class Agenda:
         baselines: Sequence[SpecConfig],
         known: Sequence[SpecConfig],
         give_up: Callable[[SpecConfig], None],
+        neighbours: Neighbours | None = None,
         unmeasured_slots: Collection[int] = (),
     ) -> None:
         self._trials = trials
@@ -108,6 +112,7 @@ class Agenda:
         self._prospects = prospects
         self.stages = stages
         self.give_up = give_up
+        self._neighbours = neighbours
         self.spent: Ending | None = None
         self.settled: Settled | None = None
         self.unfound: Settled | None = None
@@ -137,6 +142,8 @@ class Agenda:
             BudgetSpent: Not even a later stage may launch any more.
         """
         self._prospects.learn(self._progress.launches)
+        if self._neighbours is not None:
+            self._neighbours.learn(self._progress.launches)
         others = list(others)
         if not self._final:
             try:
@@ -164,6 +171,8 @@ class Agenda:
         flake = record.blame is Blame.FLAKE or record.reason is Reason.UNKNOWN
         if not (flake or record.blame is Blame.HOST) or not self._progress.may_retry():
             return False
+        if any(other.asked != record.asked for other in alike(record, self._progress.launches)):
+            return False  # another config died alike, so this is the second time already
         assert record.reason is not None
         second = replace(job, why=f"once more after {record.reason}", again=True)
         if flake:
@@ -199,8 +208,8 @@ class Agenda:
     def _of_the_finale(self, slot: int, others: Sequence[int]) -> Job | None:
         """Confirmation and ladder on the first slot that may be used, then what is owed to each."""
         for stage in _CHOSEN_STAGES:
-            if slot != min(others, default=slot) or not self._left(stage):
-                continue
+            if slot != min(others, default=slot) or not self._left(stage) or slot in self._closed:
+                continue  # nothing comes after the closing baseline
             found = self._chosen(stage, slot)
             if found is None:
                 continue
@@ -225,15 +234,19 @@ class Agenda:
         launches = self._progress.all()
         if stage == "ladder":
             return to_ladder(launches, judgement, loads=self._progress.loads, is_behind=self._progress.is_behind)
-        best = judgement.baselines[0].config if judgement.baselines else None
-        to_come = bool(self.stages.closing) and slots_to_measure_again(launches).get(slot, self._baselines[0]) == best
+        # Once it is confirmed, the best baseline is the one that is measured again at the end.
+        to_come = bool(self.stages.closing) and bool(judgement.baselines) and slot not in self._closed
         return to_confirm(
             launches,
             judgement,
-            left=self._left("confirm"),
-            freedom=self._progress.freedom(),
-            closing=int(to_come),
-            may_start=self._progress.may_start_again,
+            Room(
+                left=self._left("confirm"),
+                freedom=self._progress.freedom(),
+                closing=int(to_come),
+                objectives=self._progress.objective_loads,
+                worth=self._progress.worth,
+                may_start=self._progress.may_start_again,
+            ),
         )
 
     def _check(self, slot: int, stage: Stage) -> None:
@@ -254,7 +267,8 @@ class Agenda:
 
     def _from_list(self, slot: int, stage: Stage, why: str) -> Job | None:
         while configs := self._listed[stage]:
-            if self._trials.is_taken(configs[0]):
+            spared = self._neighbours is not None and self._neighbours.spares(configs[0])
+            if spared or self._trials.is_taken(configs[0]):
                 configs.pop(0)
                 continue
             self._check(slot, stage)

@@ -22,6 +22,8 @@ MOST_PICKS = 3
 """Picks that are started again where the study file does not ask for more."""
 FREEDOM = 7
 """Pooled degrees of freedom between starts that a study should end with (issue 12); each config started twice adds one."""
+QUESTION_STARTS = 2
+"""Kept for configs that open questions about knobs compare, one of each side; a third pick gives way to them."""
 MOST_LADDERS = 4
 """Families that climb the ladder."""
 _FEWEST_CONFIRMED = PICK_STARTS + 1
@@ -87,7 +89,7 @@ class StageBudgets:
         free -= closing
         if kind == "replay" and not restarts:
             return cls(first, named, free)
-        wanted = BASELINE_STARTS - 1 - min(closing, 1) + MOST_PICKS * PICK_STARTS
+        wanted = BASELINE_STARTS - 1 - min(closing, 1) + min(baselines - 1, 1) + MOST_PICKS * PICK_STARTS
         if budget.confirm is not None:
             wanted, confirm = budget.confirm, min(budget.confirm, free)
         else:
@@ -117,7 +119,7 @@ class StageBudgets:
             (
                 "confirm",
                 self.confirm,
-                "at most; the best baseline and up to three picks twice each, on held-out prompts; with the ladder",
+                "at most; the best baselines, up to three picks twice each, what open questions compare; with the ladder",
             ),
             ("ladder", self.ladder, "at most; the best of each family that nothing was confirmed of, at many loads"),
             ("closing", self.closing, "the baseline once more, to tell a drift of the host"),

@@ -15,13 +15,15 @@ from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 from search.config import SpecConfig
 from search.metrics import mean_rate, values_of
 from search.outcomes import Note, Outcome, Reason
-from search.samplers.evidence import EVIDENCE, evidence_of
+from search.samplers.evidence import EVIDENCE, LOSSY, evidence_of
 from search.samplers.finite import MAY_ASK_AGAIN, FiniteSpaceSampler
 from search.server.alike import same_cause
 from search.spec.study import StudySpec
+from search.stats.losslessness import is_lossy
 from search.storage.optuna_side import write_trial
 from search.storage.owner import OWNER, this_process
 from search.storage.records import LaunchRecord, StudyKind
+from search.study.blame import UNSETTLED
 from search.study.budget import is_static_fault
 from search.study.scatter import searched_phases
 
@@ -61,12 +63,17 @@ def failed_values(launches: Sequence[LaunchRecord], spec: StudySpec) -> tuple[fl
     return first, second
 
 
+def _constraints(launch: LaunchRecord) -> dict[str, float]:
+    """Met by what was measured and answers as the baseline does."""
+    return {CONSTRAINT: 0.0 if launch.outcome is Outcome.MEASURED and not is_lossy(launch.lossless) else 1.0}
+
+
 def _fails_alike(trial: int, launches: Sequence[LaunchRecord]) -> bool:
-    """Whether the last two launches of a trial ended in the same unknown way: a third would too.
+    """Whether the last two launches of a trial ended in the same way, nobody known to blame: a third would too.
 
     A host can be mended between two runs, so its faults do not count.
     """
-    lost = [launch for launch in launches if launch.trial == trial and launch.reason is Reason.UNKNOWN]
+    lost = [launch for launch in launches if launch.trial == trial and launch.reason in UNSETTLED]
     seen = [launch.evidence for launch in lost[-2:] if launch.evidence]
     return len(seen) == 2 and same_cause(*seen)
 
@@ -205,9 +212,7 @@ class Trials:
                 return
         if values is not None:
             # Before tell: afterwards a constraint cannot be set.
-            met = create_trial(
-                state=TrialState.RUNNING, constraints={CONSTRAINT: 0.0 if launch.outcome is Outcome.MEASURED else 1.0}
-            )
+            met = create_trial(state=TrialState.RUNNING, constraints=_constraints(launch))
             write_trial(self._study._storage, trial._trial_id, user_attrs=attributes, system_attrs=met.system_attrs)
             self._study.tell(trial, list(values))
         elif launch.outcome is Outcome.GATED:
@@ -245,7 +250,7 @@ class Trials:
         measured = {
             trial.user_attrs.get("config_id")
             for trial in self._study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
-            if trial.user_attrs.get("feasible")
+            if trial.user_attrs.get("outcome") == Outcome.MEASURED.value
         }
         inside = all(name in space and value in space[name].choices for name, value in params.items())
         values = objective_values(launch, self._spec)
@@ -262,9 +267,9 @@ class Trials:
                     "config_id": launch.config.config_id,
                     "stage": launch.stage,
                     "kind": self._kind,
-                    "feasible": True,
+                    "feasible": not is_lossy(launch.lossless),
                 },
-                constraints={CONSTRAINT: 0.0},
+                constraints=_constraints(launch),
             )
         )
 
@@ -274,9 +279,13 @@ class Trials:
             "launch": launch.number,
             "outcome": launch.outcome.value if launch.outcome else None,
             "reason": launch.reason.value if launch.reason else None,
-            "feasible": launch.outcome is Outcome.MEASURED and Note.EFFECTIVE_DIFFERS not in launch.notes,
+            "feasible": launch.outcome is Outcome.MEASURED
+            and Note.EFFECTIVE_DIFFERS not in launch.notes
+            and not is_lossy(launch.lossless),
             "notes": [note.value for note in launch.notes],
         }
+        if is_lossy(launch.lossless):
+            values[LOSSY] = True
         if launch.outcome in (Outcome.MEASURED, Outcome.GATED):
             # Not of a failure: what was fast only because its answers were garbage teaches nothing.
             values[EVIDENCE] = evidence_of(searched_phases(launch), self._spec.axes).dumped()

@@ -48,7 +48,8 @@ class Legality:
         verify_tokens: Tokens per request in each pass of the target.
         tree: How many nodes the draft can propose, written out; empty without a tree.
         shares: Against known configs, the largest first.
-        command: The whole command line, one word each, `NAME=VALUE` words of the environment first;
+        command: The whole command line, one word each and quoted for a shell, files that it writes and
+            `NAME=VALUE` words of the environment first;
             for a locked config what a patched server would be sent; empty where it has no spelling.
     """
 
@@ -109,7 +110,9 @@ class AtLoad:
         best: The fastest config measured at it; empty where none was.
         best_tps: Its rate; None where none was.
         beats: Chance to be faster than it.
-        model_tps: What the study's cost model says, for comparison.
+        model_tps: What the study's cost model says, for comparison: of a config that a simulated study extrapolates
+            to, what its report prints.
+        model_band: Ends of the fit's own 90% band, as in that report; None where the cost model was fitted to nothing.
     """
 
     concurrency: int
@@ -121,6 +124,7 @@ class AtLoad:
     best_tps: float | None
     beats: float | None
     model_tps: float
+    model_band: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ def what_if(
         canonical, legality = legality_of(config, spec, space, dialect)
         found.setdefault(canonical, legality)
     predictor = Predictor(
-        spec, space.including([config for config in found if found[config].legal]), list(found), basis, physics.model
+        spec, space.including([config for config in found if found[config].legal]), list(found), basis, physics
     )
     outlook = predictor.outlook
     variants = tuple(_variant(config, legality, predictor) for config, legality in found.items())

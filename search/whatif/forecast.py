@@ -12,8 +12,9 @@ from search.model.belief import DRAWS, Belief, Prior
 from search.model.feasibility import Feasibility
 from search.model.mechanisms import knob_values
 from search.model.observations import Observation
+from search.physics.bands import rate_band
 from search.physics.cost import predict
-from search.physics.model import CostModel
+from search.physics.model import Physics
 from search.samplers.outlook import LaunchCost, Outlook
 from search.space import Space
 from search.spec.study import StudySpec
@@ -34,15 +35,16 @@ class Predictor:
     Args:
         asked: Canonical; locked ones too.
         basis: The evidence.
-        model: The study's cost model, shown beside the belief and used for the cost of a start.
+        physics: The study's cost model, shown beside the belief and used for the cost of a start.
     """
 
     def __init__(
-        self, spec: StudySpec, space: Space, asked: Sequence[SpecConfig], basis: Basis, model: CostModel
+        self, spec: StudySpec, space: Space, asked: Sequence[SpecConfig], basis: Basis, physics: Physics
     ) -> None:
+        model = physics.model
         seen = [item.config for item in basis.observations]
         configs = tuple(dict.fromkeys([*space.configs, *asked, *seen]))
-        self.spec, self.space, self.basis, self.model = spec, space, basis, model
+        self.spec, self.space, self.basis, self.physics = spec, space, basis, physics
         self.boot_s = (model.boot_s if basis.boot_s is None else basis.boot_s) + model.stop_s
         self.outlook = Outlook(
             Prior.of(configs, spec.loads, seed=spec.seed, draws=DRAWS if len(configs) <= _SMALL_SPACE else None),
@@ -105,6 +107,7 @@ class Predictor:
         limit = self.spec.engine.max_running_requests
         place = self.outlook.prior.index[config]
         own = best is not None and best.config == config
+        band = rate_band(self.physics, config, load, running_limit=limit)
         return AtLoad(
             concurrency=load,
             low=low,
@@ -117,7 +120,8 @@ class Predictor:
             beats=None
             if best is None or own
             else float(self.outlook.belief.probability_below(np.log(best.pace_ms), load, of_launch=True)[place]),
-            model_tps=predict(self.model, config, load, running_limit=limit).output_tps,
+            model_tps=predict(self.physics.model, config, load, running_limit=limit).output_tps,
+            model_band=None if band is None else (band.low, band.high),
         )
 
     def _memory(self, config: SpecConfig) -> str:

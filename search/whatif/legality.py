@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from search.config import LONG_NAMES, TREE_KNOBS, KnobValue, SpecConfig, SpecVersion, tree_bound
 from search.deployment import Deployment
-from search.dialects import Dialect, for_release, known_releases
+from search.dialects import UNSET, Dialect, for_release, known_releases
 from search.errors import InvalidConfig, UnsupportedKnob, UsageError
 from search.server.command import server_command
 from search.server.ports import PortBlock
-from search.space import Space, parse_assignments
+from search.space import FULL_TREE, Space, parse_assignments
 from search.spec.study import StudySpec
 from search.whatif.answer import Legality, Refusal, TokenShare
 
@@ -47,7 +47,7 @@ def read_question(spec: StudySpec, text: str, dialect: Dialect) -> tuple[tuple[S
         raise InvalidConfig(f"{error}{_grown(_said_tree(text, defaults))}") from error
     if any(not config.speculates for config in configs):
         return configs, tuple(line for line in taken if not line.startswith(TREE_KNOBS))
-    if "num_draft_tokens" not in said:
+    if "num_draft_tokens" not in said and "num_draft_tokens" not in defaults:
         taken = (*taken, f"num_draft_tokens {configs[0].num_draft_tokens}: the full tree.")
     return configs, taken
 
@@ -90,7 +90,7 @@ def legality_of(asked: SpecConfig, spec: StudySpec, space: Space, dialect: Diale
         outside=found.unchosen,
         rewritten_from=asked.config_id if asked != config else "",
         verify_tokens=config.verify_tokens,
-        tree=_tree(config),
+        tree=_tree(config, deployment.algorithm),
         shares=tuple(_shares(config, spec.known_configs)),
         command=_command(config, deployment, dialect),
     )
@@ -109,16 +109,25 @@ def _defaults(spec: StudySpec, said: set[str]) -> tuple[dict[str, KnobValue], tu
         else:
             values[name] = getattr(spec.space, name)[0]
             taken.append(f"{name} {values[name]}: the first of the study's choices.")
+    tokens = spec.choices.values["num_draft_tokens"][0]
+    if spec.model.algorithm in ("NGRAM", "DFLASH") and "num_draft_tokens" not in said and tokens != FULL_TREE:
+        values["num_draft_tokens"] = tokens  # no tree that could be full
+        taken.append(f"num_draft_tokens {tokens}: the first of the study's choices.")
     for name, choices in spec.choices.values.items():
-        if name not in said and name not in ("spec_version", *TREE_KNOBS) and choices:
+        if name not in said and name not in ("spec_version", *TREE_KNOBS) and choices and choices[0] != UNSET:
             values[name] = choices[0]
             taken.append(f"{name} {choices[0]}: the first of the study's choices.")
     return values, tuple(taken)
 
 
-def _tree(config: SpecConfig) -> str:
+def _tree(config: SpecConfig, algorithm: str) -> str:
     if not config.speculates or config.topk is None or config.num_steps is None:
         return ""
+    if algorithm == "NGRAM":
+        wide = f"a trie at most {config.topk} wide and {config.num_steps} deep"
+        return f"{wide}: {config.num_draft_tokens} tokens are verified, padding where it holds fewer"
+    if algorithm == "DFLASH":
+        return f"a block of {config.num_draft_tokens} tokens, drafted in one pass"
     if config.topk == 1:
         return f"a chain: the root and {config.num_steps} drafts"
     room = tree_bound(topk=config.topk, num_steps=config.num_steps)
@@ -149,9 +158,15 @@ def _runs_on(config: SpecConfig, deployment: Deployment, release: str) -> bool:
             return False
         bound = dialect.on(moved)
         there = bound.canonical(config)
-        return there.spec_version == config.spec_version and not bound.violations(there)
+        return _runs_as(there) == _runs_as(config) and not bound.violations(there)
     except (UnsupportedKnob, UsageError):
         return False
+
+
+def _runs_as(config: SpecConfig) -> tuple[object, ...]:
+    """What must not become something else on another release: worker, tree and adaptive steps."""
+    tree = (config.topk, config.num_steps, config.num_draft_tokens)
+    return (config.spec_version, *tree, dict(config.extra).get("adaptive"))
 
 
 def _shares(config: SpecConfig, known: Sequence[SpecConfig]) -> Iterator[TokenShare]:
@@ -168,11 +183,7 @@ def _shares(config: SpecConfig, known: Sequence[SpecConfig]) -> Iterator[TokenSh
 
 def _command(config: SpecConfig, deployment: Deployment, dialect: Dialect) -> tuple[str, ...]:
     try:
-        made = server_command(
-            config, replace(deployment, python=deployment.python or "python"), dialect, ports=_PORTS, tag=""
-        )
+        named = replace(deployment, python=deployment.python or "python")
+        return server_command(config, named, dialect, ports=_PORTS, tag="").words()
     except UnsupportedKnob:
         return ()
-    script = made.script().splitlines()
-    words = " ".join(line.strip().removesuffix("\\").strip() for line in script[1:])
-    return tuple(words.removeprefix("exec ").split())

@@ -144,7 +144,7 @@ def test_plan_says_that_acceptance_is_simulated(here):
     text = text.replace("\nengine:\n", "\nengine:\n  env: {SGLANG_SIMULATE_ACC_LEN: '3.0'}\n")
     (here / "spaces" / "made.yaml").write_text(text)
     planned = CliRunner().invoke(app, ["plan", "--study", "made"])
-    assert "SGLANG_SIMULATE_ACC_LEN simulates acceptance: its numbers are SYNTHETIC" in planned.stdout
+    assert "SGLANG_SIMULATE_ACC_LEN simulates acceptance: all numbers are SYNTHETIC" in planned.stdout
 
 
 @pytest.mark.parametrize(
@@ -161,3 +161,65 @@ def test_weight_index_decides_whether_mtp_layers_are_there(tmp_path, names, laye
     index = {"weight_map": dict.fromkeys(names, "model-1.safetensors")}
     (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
     assert facts_of(read_configuration(tmp_path)).mtp_layers == layers
+
+
+MODELS = CHECKPOINTS.parent / "models"
+OWN_LAYERS = {
+    "Qwen--Qwen3.5-122B-A10B": 1,
+    "Qwen--Qwen3.5-397B-A17B": 1,
+    "XiaomiMiMo--MiMo-7B-Base": 1,
+    "deepseek-ai--DeepSeek-R1": 1,
+    "deepseek-ai--DeepSeek-V3.2": 1,
+    "deepseek-ai--DeepSeek-V4-Flash": 1,
+    "deepseek-ai--DeepSeek-V4-Pro": 1,
+    "nvidia--NVIDIA-Nemotron-3-Super-120B-A12B-FP8": 1,
+    "nvidia--Qwen3.6-27B-NVFP4": 1,
+    "zai-org--GLM-5.2-FP8": 1,
+}
+"""Public models that draft with MTP layers of their own; the others here have none that SGLang reads."""
+ONLY_CHAINS = {name for name in OWN_LAYERS if "DeepSeek-V3.2" in name or "DeepSeek-V4" in name or "GLM" in name}
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in MODELS.iterdir() if path.is_dir()))
+def test_study_of_a_public_model_is_drafted_from_its_own_configuration(here, monkeypatch, name):
+    monkeypatch.setattr(init_study, "installed_release", lambda python: "0.5.16")
+    facts = facts_of(read_configuration(MODELS / name))
+    assert facts.heads and facts.hidden and facts.vocabulary and not facts.zeros
+    done = init("--model", MODELS / name, "--gpus", "8x H200")
+    assert done.exit_code == 0, done.output
+    spec = load_study(here / "spaces" / "made.yaml")
+    assert spec.model.architecture == facts.architecture
+    if name == "moonshotai--Kimi-K3":
+        assert spec.known == ("off",) and "no config with speculation is legal here" in done.output
+        return
+    assert spec.model.algorithm == ("EAGLE" if name in OWN_LAYERS else "NGRAM")
+    assert any(config.startswith("v2-") for config in spec.known)
+    if name in OWN_LAYERS:
+        assert facts.mtp_layers == OWN_LAYERS[name]
+        assert (spec.space.topk == (1,)) == (name in ONLY_CHAINS)
+
+
+def test_plan_says_that_code_of_the_model_is_not_trusted(here):
+    drafted(here, "target-mimo-v2-flash")
+    study = here / "spaces" / "made.yaml"
+    planned = CliRunner().invoke(app, ["plan", "--study", "made"])
+    assert planned.exit_code == 0 and "warning: own code: config.json names code of the model's own" in planned.output
+    study.write_text(study.read_text().replace("  # trust_remote_code: true", "  trust_remote_code: true"))
+    assert "own code" not in CliRunner().invoke(app, ["plan", "--study", "made"]).output
+
+
+def test_fp8_blocks_of_dense_layers_bound_tp_too(here):
+    narrow = here / "narrow"
+    narrow.mkdir()
+    config = json.loads((MODELS / "Qwen--Qwen3-32B-FP8" / "config.json").read_text())
+    (narrow / "config.json").write_text(json.dumps(config | {"intermediate_size": 2560}))
+    done = init("--model", narrow, "--gpus", "8x H200")
+    assert done.exit_code == 0, done.output
+    path = here / "spaces" / "made.yaml"
+    assert load_study(path).model.tp == 4
+    path.write_text(path.read_text().replace("  tp: 4", "  tp: 8"))
+    planned = CliRunner().invoke(app, ["plan", "--study", "made"])
+    assert (
+        "error: FP8 blocks: FP8 blocks of 128 rows do not divide a layer's width: 2560 over 8 GPUs is 320"
+        in planned.output
+    )

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from search.app.init_command import study_of_command
@@ -19,8 +20,10 @@ from search.spec.file import load_study
 
 VERDICTS = Path(__file__).parents[2] / "verdicts"
 CHECKPOINTS = Path(__file__).parent.parent / "data" / "checkpoints"
+GUIDES = yaml.safe_load((CHECKPOINTS.parent / "guides.yaml").read_text(encoding="utf-8"))
 
 EAGLE = "--speculative-algorithm EAGLE --speculative-num-steps 3 --speculative-eagle-topk 1 --speculative-num-draft-tokens 4"
+DRAFTED = "--speculative-algorithm EAGLE3 --speculative-draft-model-path m/b"
 COMMANDS = [
     ("0.5.9", "python -m sglang.launch_server --model m/a", "off"),
     ("0.5.9", f"python3 -m sglang.launch_server --model-path m/a --tp 4 {EAGLE}", "v1-k1-s3-d4"),
@@ -51,6 +54,33 @@ COMMANDS = [
         "export HF_HUB_OFFLINE=1\n# the draft proposes a block\npython -m sglang.launch_server --model m/a "
         "--speculative-algorithm DFLASH --speculative-draft-model-path m/b --speculative-dflash-block-size 8",
         "v2-k1-s7-d8",
+    ),
+    (
+        "0.5.16",
+        f"python -m sglang.launch_server --model m/a {DRAFTED} --speculative-adaptive",
+        "v2-k1-s3-d4+adapt=auto",
+    ),
+    (
+        "0.5.23",
+        f"python -m sglang.launch_server --model m/a {DRAFTED} --speculative-adaptive",
+        "v2-k1-s3-d4+adapt=auto",
+    ),
+    (
+        "0.5.16",
+        f"python -m sglang.launch_server --model m/a {DRAFTED} --speculative-adaptive --speculative-num-steps 7",
+        "v2-k1-s7-d8+adapt=auto",
+    ),
+    (
+        "0.5.16",
+        f"python -m sglang.launch_server --model m/a {DRAFTED} --speculative-adaptive --speculative-num-steps 0 "
+        "--speculative-eagle-topk 1",
+        "v2-k1-s1-d2+adapt=auto",
+    ),
+    (
+        "0.5.12.post1",
+        f"python -m sglang.launch_server --model m/a {DRAFTED} --speculative-adaptive --speculative-num-steps 2 "
+        "--speculative-eagle-topk 1",
+        "v2-k1-s2-d3+adapt=1-2-3-7",
     ),
 ]
 
@@ -95,7 +125,7 @@ def test_variables_and_flags_in_front_and_behind_are_kept():
         ),
         ("python -m sglang.launch_server --model m/a --speculative-algorithm DSPARK", "is not driven"),
         ("python -m sglang.launch_server --model m/a --attention-backend nonsense", "takes one of triton"),
-        ("python -m sglang.launch_server --model m/a --mem-fraction-static 88", "between 0 and 1, but got 88"),
+        ("python -m sglang.launch_server --model m/a --mem-fraction-static 88", "takes a number between 0 and 1"),
         ("python -m sglang.launch_server --model m/a --tp 2 --random-seed many", "takes a whole number"),
     ],
 )
@@ -140,6 +170,21 @@ def test_numbers_that_a_command_leaves_out_are_those_that_the_release_resolves(h
     assert [
         words for words in refused if "would refuse this command" not in words and "needs a draft" not in words
     ] == []
+
+
+@pytest.mark.parametrize("guide", GUIDES, ids=[guide["url"].rpartition("/")[2] for guide in GUIDES])
+def test_command_of_a_public_guide_is_answered_as_it_stands(here, guide):
+    words = ["--command", guide["command"], "--gpus", guide["gpus"], "--release", guide["release"]]
+    asked = CliRunner().invoke(app, ["whatif", *words, "--json"])
+    assert asked.exit_code == 0, asked.output
+    (variant,) = json.loads(asked.stdout)["variants"]
+    assert variant["config_id"] == guide["config"] and variant["legality"]["legal"]
+    assert guide["release"] in variant["legality"]["releases"]
+    made = CliRunner().invoke(app, ["init", "--name", "made", *words])
+    assert made.exit_code == 0, made.output
+    spec = load_study(here / "spaces" / "made.yaml")
+    set_in_front = [word for word in guide["command"].split() if word.startswith("NCCL_")]
+    assert all(word in {f"{name}={value}" for name, value in spec.engine.env.items()} for word in set_in_front)
 
 
 def test_whatif_answers_about_a_pasted_command():

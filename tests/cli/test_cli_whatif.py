@@ -1,6 +1,7 @@
 """`search whatif` from argument list to page, JSON and exit code."""
 
 import json
+import subprocess
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -167,3 +168,29 @@ def test_storage_without_the_measured_study_falls_back_to_the_cost_model(here):
     done = whatif("--study", "kimi-k25", "--json", "v1-k2-s2-d7")
     assert done.exit_code == 0, done.stderr
     assert json.loads(done.stdout)["basis"] == "recording"
+
+
+ADAPTIVE = """\
+study: adaptive
+model: {target: /m/llama, draft: /m/draft, algorithm: EAGLE3, architecture: LlamaForCausalLM, tp: 1}
+hardware: {gpus: 1, kind: H200, sm: 90, memory_gib: 140, links: nvlink}
+engine: {release: 0.5.16, env: {HF_TOKEN: hf_abcdefghijklmnopqrstu}}
+space: {spec_version: [v2], topk: [1], num_steps: [3], num_draft_tokens: [tree], knobs: {adaptive: ["off", 0-1-3]}}
+"""
+
+
+def test_printed_command_of_an_adaptive_config_runs_in_a_shell(here):
+    (here / "adaptive.yaml").write_text(ADAPTIVE)
+    options = RunOptions(here=here, study="./adaptive.yaml", storage="trials.db")
+    lines = render(ask(options, "v2-k1-s3-d4+adapt=0-1-3", None), width=80)
+    printed = lines[lines.index("    command:") + 1 :]
+    last = next(place for place, line in enumerate(printed) if not line.endswith("\\"))
+    stub = here / "python"
+    stub.write_text('#!/bin/sh\nprintf "%s\\n" "token=$HF_TOKEN" "$@" > said.txt\n')
+    stub.chmod(0o755)
+    environment = {"PATH": f"{here}:/usr/bin:/bin", "HF_TOKEN": "mine", "SGLANG_ENABLE_SPEC_V2": "1"}
+    subprocess.run(["/bin/sh", "-c", "\n".join(printed[: last + 1])], cwd=here, env=environment, check=True)
+    said = (here / "said.txt").read_text().splitlines()
+    assert said[:3] == ["token=mine", "-m", "sglang.launch_server"]
+    named = said[said.index("--speculative-adaptive-config") + 1]
+    assert json.loads((here / named).read_text())["1"] == {"candidate_steps": [0, 1, 3]}

@@ -7,7 +7,7 @@ import pytest
 from search.config import SpecConfig
 from search.deployment import Deployment, Hardware, Patch
 from search.dialects import for_release, known_releases, known_rule_ids
-from search.errors import UsageError
+from search.errors import UnsupportedKnob, UsageError
 
 WITH_V1 = ("0.5.9", "0.5.10", "0.5.10.post1", "0.5.11", "0.5.12", "0.5.12.post1")
 SM120 = Hardware("NVIDIA RTX PRO 6000 Blackwell Server Edition", 120, 95.0, "pcie")
@@ -262,13 +262,31 @@ def test_weight_cache_excludes_speculation():
     ("args", "said"),
     [
         ({"attention_backend": "nonsense"}, "takes one of triton"),
-        ({"mem_fraction_static": 88}, "between 0 and 1, but got 88"),
+        ({"mem_fraction_static": 88}, "`mem-fraction-static: 88`, but it takes a number between 0 and 1"),
+        ({"page_size": 0}, "takes a number above 0"),
+        ({"attention_backend": True}, "takes a value"),
+        ({"enable_mixed_chunk": 3}, "is a switch"),
         ({"dp_size": "two"}, "takes a whole number"),
     ],
 )
 def test_flag_of_the_study_has_a_value_that_the_release_takes(args, said):
     with pytest.raises(UsageError, match=said):
         for_release("0.5.16").on(with_args(**args))
+
+
+@pytest.mark.parametrize(
+    ("knob", "said"),
+    [
+        ("kv_cache_dtype=nonsense", "takes one of auto"),
+        ("mem_fraction_static=1.5", "takes a number between 0 and 1"),
+        ("chunked_prefill_size=many", "takes a whole number"),
+        ("max_running_requests=0", "takes a number above 0"),
+        ("enable_mixed_chunk=3", "is a switch"),
+    ],
+)
+def test_flag_that_is_searched_has_a_value_that_the_release_takes(knob, said):
+    with pytest.raises(UnsupportedKnob, match=said):
+        for_release("0.5.16").canonical(SpecConfig.from_id(f"off+{knob}"), LLAMA)
 
 
 @pytest.mark.parametrize(("release", "adaptive", "steps"), [("0.5.11", "1-3-7", 3), ("0.5.12.post1", "1-2-3-7", 2)])

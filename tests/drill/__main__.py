@@ -9,12 +9,14 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from drill_cases import Result, all_cases, run_case, sample
+from drill_cases import Case, Result, all_cases, run_case, sample
+from drill_pairs import Pair, all_pairs, run_pair
 
 _HEAD = (
     "victim",
     "signal",
     "moment",
+    "database",
     "clean s",
     "lost",
     "processes",
@@ -30,8 +32,9 @@ _HEAD = (
 
 def _cells(result: Result) -> tuple[object, ...]:
     case = result.case
+    beside = f" {case.clock}" if isinstance(case, Pair) else ""
     return (
-        "+".join(case.victims), case.signal, f"{case.moment}{' +' if case.runaways else ''}",
+        "+".join(case.victims), case.signal, f"{case.moment}{beside}{' +' if case.runaways else ''}", case.database,
         "-" if result.clean_s is None else f"{result.clean_s:.1f}",
         result.lost, len(result.processes), len(result.ports), len(result.torn), len(result.duplicates),
         result.daemons, result.survivor, f"{result.total_s:.0f}", "; ".join(result.wrong) or "ok",
@@ -39,8 +42,12 @@ def _cells(result: Result) -> tuple[object, ...]:
 
 
 def _line(cells: tuple[object, ...]) -> str:
-    widths = (18, 6, 13, 7, 4, 9, 5, 4, 5, 3, 8, 6, 0)
+    widths = (18, 6, 15, 8, 7, 4, 9, 5, 4, 5, 3, 8, 6, 0)
     return "  ".join(f"{cell!s:<{width}}" for cell, width in zip(cells, widths, strict=True)).rstrip()
+
+
+def _run(case: Case | Pair) -> Result:
+    return run_pair(case) if isinstance(case, Pair) else run_case(case)
 
 
 def main() -> int:
@@ -52,12 +59,12 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
-    cases = sample(args.seed, args.sample) if args.sample else all_cases()
+    cases = sample(args.seed, args.sample) if args.sample else [*all_cases(), *all_pairs()]
     cases = [case for case in cases if fnmatch.fnmatch(str(case), args.only)]
     print(_line(_HEAD))
     results = []
     with ThreadPoolExecutor(args.jobs) as pool:
-        for result in pool.map(run_case, cases):
+        for result in pool.map(_run, cases):
             results.append(result)
             print(_line(_cells(result)), flush=True)
             if args.json:

@@ -14,25 +14,22 @@ import tempfile
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import optuna
 import psutil
+from drill_databases import POSTGRES, SQLITE, binaries, database_of
 from drill_driver import CONFIGS, LATENCY, NAME, SCALE, THROUGHPUT
 from drill_moments import MOMENTS, Scene
+from drill_processes import MARK, can_be_bound, is_ours, launch_tag, launch_tags, marked, named, nothing_stays, until
 
 from search.outcomes import Outcome, Reason
-from search.server.command import LAUNCH_TAG
-from search.server.ports import port_is_free
 from search.storage.optuna_side import optuna_storage
 from search.storage.records import LaunchRecord
 from search.storage.store import Store
-
-MARK = "SEARCH_DRILL"
-"""Variable that every process of a case inherits, so that nothing else is ever counted or killed."""
 
 UNSCALED_S = 6.0
 """Part of each deadline that does not shrink with the product's waits: starting and scheduling processes."""
@@ -42,13 +39,16 @@ CLEAN_STOPPED_DRIVER_S = 60 / SCALE + UNSCALED_S
 FOUND_OUT_S = 10.0
 """A stopped server or guardian is first found out, by silence, and then has its grace."""
 
-RUN_S = 60.0
+SLOW = float(os.environ.get("SEARCH_DRILL_SLOW", "1"))
+"""On a machine that is busy with other things, limits that only tell a hang from work may be so many times as long."""
+
+RUN_S = 60.0 * SLOW
 """For the whole study from a standing start; longer is a hang."""
 
-HUNG_S = 40.0
+HUNG_S = 40.0 * SLOW
 """From the fault to the end of a driver that survives it."""
 
-CTRL_C_S = 5.0
+CTRL_C_S = 5.0 * SLOW
 """From Ctrl-C to the end of a driver that hung."""
 
 TRIES = 3
@@ -68,6 +68,8 @@ RUNAWAYS = (("driver",), ("actor",), ("guardian",), ("launcher",), ("scheduler",
 """Whom to strike while a server has runaways. Of driver and guardian together nobody is left to stop them: that is
 the next run's first work, or that of `search clean`."""
 RUNAWAY_MOMENTS = ("loading", "loaded", "stopping")
+ON_POSTGRES = (*((victim,) for victim in SINGLES), ("actor", "guardian"))
+"""Struck under load with the study in PostgreSQL; those that a launch has leave runaways there."""
 NEED_LAUNCH = frozenset({"guardian", "launcher", "scheduler"})
 
 
@@ -80,9 +82,11 @@ class Case:
     moment: str
     runaways: bool = False
     """Whether the server leaves two processes that forked twice, one of them in a session of its own, deaf to SIGTERM."""
+    database: str = SQLITE
 
     def __str__(self) -> str:
-        return f"{'+'.join(self.victims)}-{self.signal}-{self.moment}{'-runaways' if self.runaways else ''}"
+        words = [*(["runaways"] if self.runaways else []), *([self.database] if self.database != SQLITE else [])]
+        return "-".join(["+".join(self.victims), self.signal, self.moment, *words])
 
     @property
     def stops_driver(self) -> bool:
@@ -90,7 +94,7 @@ class Case:
 
 
 def all_cases() -> list[Case]:
-    """Every victim, signal and moment that go together, pairs at two moments, and servers with runaways."""
+    """Every victim, signal and moment that go together, pairs at two moments, servers with runaways, and PostgreSQL."""
     singles = [
         Case((victim,), sign, moment)
         for victim in SINGLES
@@ -105,7 +109,12 @@ def all_cases() -> list[Case]:
         for sign in SIGNALS
         for moment in (RUNAWAY_MOMENTS if len(victims) == 1 else PAIR_MOMENTS)
     ]
-    return singles + pairs + hidden
+    served = [
+        Case(victims, sign, "loaded", runaways=victims in RUNAWAYS, database=POSTGRES)
+        for victims in ON_POSTGRES
+        for sign in SIGNALS
+    ]
+    return singles + pairs + hidden + (served if binaries() else [])
 
 
 def sample(seed: int, count: int) -> list[Case]:
@@ -124,7 +133,8 @@ def sample(seed: int, count: int) -> list[Case]:
 class Result:
     """One line of the table; `wrong` is empty for a case that passed."""
 
-    case: Case
+    case: Any
+    """A `Case`, or a `Pair` of drivers."""
     clean_s: float | None = None
     in_flight: int = 0
     lost: int = 0
@@ -162,13 +172,14 @@ def _run_once(case: Case) -> Result:
     # Short: the names of Ray's sockets below it may have 107 characters in all.
     folder = Path(tempfile.mkdtemp(prefix="drill-", dir="/tmp"))
     mark = uuid.uuid4().hex
+    storage = database_of(folder, case.database)
     try:
-        with _nothing_stays(mark):
-            _strike(case, folder, mark, result)
+        with nothing_stays(mark):
+            _strike(case, folder, storage, mark, result)
         if result.survivor != FINISHED:
-            with _nothing_stays(mark):
-                _run_again(case, folder, mark, result)
-        _look(case, folder, result)
+            with nothing_stays(mark):
+                _run_again(case, folder, storage, mark, result)
+        _look(case, storage, result)
     except _CaseFailed as error:
         result.missed = isinstance(error, _MomentMissed)
         result.wrong.append(str(error))
@@ -190,10 +201,10 @@ class _MomentMissed(_CaseFailed):
     """The study went on to its end before anything was struck."""
 
 
-def _strike(case: Case, folder: Path, mark: str, result: Result) -> None:
+def _strike(case: Case, folder: Path, storage: str, mark: str, result: Result) -> None:
     moment = MOMENTS[case.moment]
-    driver = _start(folder, mark, hold=moment.hold, runaways=case.runaways)
-    scene = Scene(folder, psutil.Process(driver.pid))
+    driver = start(folder, storage, mark, "--hold", moment.hold, *_misbehaving(case))
+    scene = Scene(folder, psutil.Process(driver.pid), storage)
     try:
         _strike_when_due(case, driver, scene, mark, result)
     finally:
@@ -213,10 +224,10 @@ def _strike_when_due(case: Case, driver: subprocess.Popen[bytes], scene: Scene, 
         victims[:] = [process for victim in case.victims if (process := scene.process(victim))]
         return len(victims) == len(case.victims)
 
-    if not _until(due, RUN_S):
+    if not until(due, RUN_S):
         raise _CaseFailed(f"the moment never came: {_tail(folder)}")
     result.in_flight = scene.in_flight()
-    tags, ports = _tags(mark), scene.ports(moment.launch) if moment.launch else ()
+    tags, ports = launch_tags(marked(mark)), scene.ports(moment.launch) if moment.launch else ()
     struck = time.monotonic()
     for process in victims:
         with contextlib.suppress(ProcessLookupError):
@@ -224,19 +235,19 @@ def _strike_when_due(case: Case, driver: subprocess.Popen[bytes], scene: Scene, 
     (folder / "go").touch()
 
     def left() -> list[psutil.Process]:
-        return [p for p in _marked(mark) if _tag(p) in tags]
+        return [p for p in marked(mark) if launch_tag(p) in tags]
 
     def clean() -> bool:
-        return not left() and all(map(_port_is_free, ports))
+        return not left() and all(map(can_be_bound, ports))
 
     limit_s = CLEAN_STOPPED_DRIVER_S if case.stops_driver else CLEAN_S
     if case.signal == "STOP" and not NEED_LAUNCH.isdisjoint(case.victims):
         limit_s += FOUND_OUT_S
-    if _until(clean, limit_s):
+    if until(clean, limit_s):
         result.clean_s = round(time.monotonic() - struck, 1)
     else:
-        result.processes += _named(left())
-        result.ports += [port for port in ports if not _port_is_free(port)]
+        result.processes += named(left())
+        result.ports += [port for port in ports if not can_be_bound(port)]
         result.wrong.append(f"not clean within {limit_s:g} s")
     if "driver" in case.victims:
         stopped = {process.pid for process in victims} if case.signal == "STOP" else set()
@@ -252,32 +263,32 @@ def _after_driver(case: Case, mark: str, result: Result, limit_s: float, stopped
     """
 
     def ours() -> list[psutil.Process]:
-        return [process for process in _marked(mark) if _is_ours(process) and process.pid not in stopped]
+        return [process for process in marked(mark) if is_ours(process) and process.pid not in stopped]
 
     _expect_none(ours, limit_s, result)
     # Ray's daemons hold no GPU, and their waits are not ours: they are counted only.
-    result.daemons = len(_marked(mark)) - (1 if case.stops_driver else 0)
+    result.daemons = len(marked(mark)) - (1 if case.stops_driver else 0)
     result.survivor = "stopped" if case.stops_driver else "killed"
 
 
 def _after_others(driver: subprocess.Popen[bytes], folder: Path, mark: str, result: Result, limit_s: float) -> None:
     """The driver has survived, and has to come to an end by itself."""
-    if not _until(lambda: driver.poll() is not None, max(limit_s, UNSCALED_S)):
+    if not until(lambda: driver.poll() is not None, max(limit_s, UNSCALED_S)):
         result.survivor = "hung"
         result.wrong.append(f"the driver hung in {_where_it_hangs(driver, folder)}")
         driver.send_signal(signal.SIGINT)
-        if not _until(lambda: driver.poll() is not None, CTRL_C_S):
+        if not until(lambda: driver.poll() is not None, CTRL_C_S):
             result.wrong.append("it did not heed Ctrl-C")
         return
     result.survivor = f"exit {driver.returncode}"
-    _expect_none(lambda: [process for process in _marked(mark) if _is_ours(process)], CLEAN_S, result)
-    result.daemons = len(_marked(mark))
+    _expect_none(lambda: [process for process in marked(mark) if is_ours(process)], CLEAN_S, result)
+    result.daemons = len(marked(mark))
 
 
 def _expect_none(left: Callable[[], list[psutil.Process]], limit_s: float, result: Result) -> None:
-    if _until(lambda: not left(), max(limit_s, UNSCALED_S)):
+    if until(lambda: not left(), max(limit_s, UNSCALED_S)):
         return
-    names = [name for name in _named(left()) if name not in result.processes]
+    names = [name for name in named(left()) if name not in result.processes]
     result.processes += names
     result.wrong.append(f"{len(names)} processes outlived the driver by {limit_s:.0f} s")
 
@@ -293,13 +304,17 @@ def _where_it_hangs(driver: subprocess.Popen[bytes], folder: Path) -> str:
         frames[:] = re.findall(r'File "[^"]*/(search/[^"]+)", line (\d+) in (\w+)', log.read_text()[told:])
         return bool(frames)
 
-    _until(dumped, 2)
+    until(dumped, 2)
     return "{}:{} {}".format(*frames[0]) if frames else "a place that it does not tell"
 
 
-def _run_again(case: Case, folder: Path, mark: str, result: Result) -> None:
-    driver = _start(folder, mark, runaways=case.runaways)
-    if not _until(lambda: driver.poll() is not None, RUN_S):
+def _misbehaving(case: Case) -> tuple[str, ...]:
+    return ("--runaways",) if case.runaways else ()
+
+
+def _run_again(case: Case, folder: Path, storage: str, mark: str, result: Result) -> None:
+    driver = start(folder, storage, mark, *_misbehaving(case))
+    if not until(lambda: driver.poll() is not None, RUN_S):
         result.wrong.append("the second run hung")
         driver.kill()
         driver.wait()
@@ -307,12 +322,19 @@ def _run_again(case: Case, folder: Path, mark: str, result: Result) -> None:
         result.wrong.append(f"the second run ended with {driver.returncode}: {_tail(folder)}")
 
 
-def _look(case: Case, folder: Path, result: Result) -> None:
-    """Count what the database holds once both runs are over."""
-    database = folder / "trials.db"
-    with Store(database) as store:
+def _look(case: Case, storage: str, result: Result) -> None:
+    launches = look(storage, result)
+    measured = {launch.config.config_id for launch in launches if launch.outcome is Outcome.MEASURED}
+    blamed = {launch.config.config_id for launch in launches if _may_blame_config(case, launch)}
+    if unmeasured := set(CONFIGS) - measured - blamed:
+        result.wrong.append(f"never measured: {', '.join(sorted(unmeasured))}")
+
+
+def look(storage: str, result: Result) -> tuple[LaunchRecord, ...]:
+    """Count what the database holds once all runs are over: what was lost, is torn, or is there twice."""
+    with Store(storage) as store:
         launches = store.launches(NAME)
-    trials = optuna.load_study(study_name=NAME, storage=optuna_storage(database)).trials
+    trials = optuna.load_study(study_name=NAME, storage=optuna_storage(storage)).trials
     measured = Counter(launch.config.config_id for launch in launches if launch.outcome is Outcome.MEASURED)
     numbers = Counter(launch.number for launch in launches)
 
@@ -336,10 +358,8 @@ def _look(case: Case, folder: Path, result: Result) -> None:
             if launch.outcome is not Outcome.MEASURED
         )
         result.wrong.append(f"{result.lost} launches lost of {result.in_flight} in flight: {ends}")
-    blamed = {launch.config.config_id for launch in launches if _may_blame_config(case, launch)}
-    if unmeasured := set(CONFIGS) - set(measured) - blamed:
-        result.wrong.append(f"never measured: {', '.join(sorted(unmeasured))}")
     result.wrong += [f"torn: {line}" for line in result.torn] + [f"twice: {line}" for line in result.duplicates]
+    return launches
 
 
 def _may_blame_config(case: Case, launch: LaunchRecord) -> bool:
@@ -352,92 +372,29 @@ def _may_blame_config(case: Case, launch: LaunchRecord) -> bool:
     return struck and launch.reason in (Reason.SERVER_CRASH_LOAD, Reason.SERVER_HANG_LOAD)
 
 
-def _start(folder: Path, mark: str, *, hold: str = "", runaways: bool = False) -> subprocess.Popen[bytes]:
-    (folder / "ray").mkdir(exist_ok=True)
+def start(folder: Path, storage: str, mark: str, *words: str, apart: bool = False) -> subprocess.Popen[bytes]:
+    """A driver of the study.
+
+    Args:
+        folder: Of the case.
+        storage: Its database.
+        mark: What its processes are known by.
+        words: Of `drill_driver.py`.
+        apart: In a PID namespace of its own, as in a container.
+    """
+    name = "apart" if apart else "ray"
+    (folder / name).mkdir(exist_ok=True)
+    own = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"] if apart else []
     script = Path(__file__).with_name("drill_driver.py")
     with (folder / "driver.log").open("ab") as log:
         return subprocess.Popen(
-            [sys.executable, str(script), str(folder), "--hold", hold, *(["--runaways"] if runaways else [])],
-            env={**os.environ, MARK: mark, "RAY_TMPDIR": str(folder / "ray")},
+            [*own, sys.executable, str(script), str(folder), "--storage", storage, *words],
+            env={**os.environ, MARK: mark, "RAY_TMPDIR": str(folder / name)},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             start_new_session=True,
         )
-
-
-@contextlib.contextmanager
-def _nothing_stays(mark: str) -> Iterator[None]:
-    """Kill every process of the case on the way out; stopped ones too, which SIGKILL does not ask."""
-    try:
-        yield
-    finally:
-
-        def gone() -> bool:
-            for process in (found := _marked(mark)):
-                with contextlib.suppress(psutil.Error):
-                    process.kill()
-            return not found
-
-        assert _until(gone, 20), f"processes of the drill survive SIGKILL: {_named(_marked(mark))}"
-
-
-def _marked(mark: str) -> list[psutil.Process]:
-    """Living processes of one case."""
-    wanted = f"{MARK}={mark}".encode()
-    found = []
-    for pid in psutil.pids():
-        try:
-            if wanted not in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
-                continue
-            process = psutil.Process(pid)
-            if process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
-        except (OSError, psutil.Error):
-            continue
-    return found
-
-
-def _tag(process: psutil.Process) -> str:
-    try:
-        return process.environ().get(LAUNCH_TAG, "")
-    except psutil.Error:
-        return ""
-
-
-def _tags(mark: str) -> set[str]:
-    return {tag for process in _marked(mark) if (tag := _tag(process))}
-
-
-def _is_ours(process: psutil.Process) -> bool:
-    """A server's process, a guardian, or an actor."""
-    try:
-        words = process.cmdline()
-    except psutil.Error:
-        return False
-    return bool(_tag(process)) or any("guardian.py" in w or "ray::GpuHolder" in w for w in words)
-
-
-def _named(processes: list[psutil.Process]) -> list[str]:
-    lines = []
-    for process in processes:
-        with contextlib.suppress(psutil.Error):
-            lines.append(f"{process.pid} {' '.join(process.cmdline())[:60]} ({process.status()})")
-    return lines
-
-
-def _port_is_free(port: int) -> bool:
-    """As the next server would find it."""
-    return port_is_free(port, ignore_old_connections=True)
-
-
-def _until(true: Callable[[], bool], limit_s: float) -> bool:
-    end = time.monotonic() + limit_s
-    while not true():
-        if time.monotonic() >= end:
-            return False
-        time.sleep(0.02)
-    return True
 
 
 def _tail(folder: Path) -> str:

@@ -1,4 +1,4 @@
-"""The victim: a real study of two configs on the fake server, `python drill_driver.py FOLDER [--hold MOMENT] [--runaways]`.
+"""The victim: a real study of two configs, or four, on the fake server: `python drill_driver.py FOLDER --storage STORAGE`.
 
 Every wait of the product that has a seam is a fifth of its default, so that a case takes seconds
 and the proportions stay.
@@ -13,6 +13,7 @@ import os
 import signal
 import time
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 
@@ -27,9 +28,11 @@ from search.server.supervisor import Deadlines
 from search.spec.file import parse_study
 from search.spec.fingerprint import fingerprint
 from search.spec.study import StudySpec
+from search.storage import heartbeat as heartbeat_module
 from search.storage.optuna_side import optuna_storage
 from search.storage.records import LaunchRecord
 from search.storage.store import Store
+from search.study import runner
 from search.study.context import StudyContext, Watch
 from search.study.events import Ending, Judgements, Launching, RunStart
 from search.study.runner import run_study
@@ -48,6 +51,7 @@ RAY_WAITS_MS = {
 
 NAME = "drill"
 CONFIGS = ("off", "v2-k1-s1-d2")
+SHARED_CONFIGS = (*CONFIGS, "v2-k1-s2-d3", "v2-k1-s3-d4")
 LATENCY, THROUGHPUT = 1, 8
 SILENCE_S = 4.0
 """Without a token for so long, a phase has failed."""
@@ -69,7 +73,7 @@ engine:
   max_running_requests: 64
   boot_ceiling_minutes: 0.4
   stall_minutes: 0.1
-space: {spec_version: [v2], topk: [1], num_steps: [1], num_draft_tokens: [tree]}
+space: {spec_version: [v2], topk: [1], num_steps: @steps@, num_draft_tokens: [tree]}
 objectives: {latency: 1, throughput: 8}
 watch: []
 known: ["off"]
@@ -121,10 +125,32 @@ class Gates:
 RUNAWAYS = "double-fork-grandchild,runaway-grandchild"
 
 
-def study_spec(folder: Path, misbehaves: str = "") -> StudySpec:
-    """The study, with its fake server inside `folder`."""
+def study_spec(folder: Path, misbehaves: str = "", *, shared: bool = False) -> StudySpec:
+    """The study, with its fake server inside `folder`; one that is `shared` has configs for two drivers."""
     fake = install_fake_sglang(folder / "fake", release="0.5.11")
-    return parse_study(_STUDY.replace("@fake@", str(fake)).replace("@misbehaves@", misbehaves), name="drill.yaml")
+    return parse_study(
+        _STUDY.replace("@fake@", str(fake))
+        .replace("@misbehaves@", misbehaves)
+        .replace("@steps@", "[1, 2, 3]" if shared else "[1]"),
+        name="drill.yaml",
+    )
+
+
+class SetClock(RealClock):
+    """A host's clock that is set wrong."""
+
+    def __init__(self, ahead: timedelta) -> None:
+        self._ahead = ahead
+
+    def now(self) -> datetime:
+        """See `Clock`."""
+        return super().now() + self._ahead
+
+
+def _scale_heartbeats() -> None:
+    heartbeat_module.WATCH_S /= SCALE
+    heartbeat_module.DEAD_AFTER_S /= SCALE
+    runner.heartbeat = partial(heartbeat_module.heartbeat, every_s=heartbeat_module.BEAT_S / SCALE)
 
 
 def deadlines() -> Deadlines:
@@ -137,13 +163,19 @@ def main(interrupts: Interrupts) -> None:
     """Run the study, or what an earlier run left of it."""
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--hold", default="")
+    parser.add_argument("--storage", required=True)
+    parser.add_argument("--hold", default="", help="the moment to wait at")
     parser.add_argument("--runaways", action="store_true", help="each server leaves two processes that forked twice")
+    parser.add_argument("--shared", action="store_true", help="a space of four configs, for two drivers")
+    parser.add_argument("--clock", type=float, default=0.0, metavar="SECONDS", help="ahead of this host's clock")
     args = parser.parse_args()
+    _scale_heartbeats()
+    clock = SetClock(timedelta(seconds=args.clock))
+    heartbeat_module._utc_now = clock.now
     faulthandler.register(signal.SIGUSR1)  # where does it hang? the newest thread carries out a launch
     os.environ |= {f"RAY_{name}": f"{wait / SCALE:.0f}" for name, wait in RAY_WAITS_MS.items()}
     _cluster.SHUTDOWN_S /= SCALE
-    spec = study_spec(args.folder, RUNAWAYS if args.runaways else "")
+    spec = study_spec(args.folder, RUNAWAYS if args.runaways else "", shared=args.shared)
     dialect = for_release(spec.engine.release)
     factory = partial(
         SglangEngine,
@@ -154,7 +186,7 @@ def main(interrupts: Interrupts) -> None:
         deadlines=deadlines(),
         run_phase=impatient_phase,
     )
-    storage = args.folder / "trials.db"
+    storage = args.storage
     with (
         interrupts.held(),
         RayExecutor(factory, slots=1, gpus_per_slot=0, lease_s=30 / SCALE) as executor,
@@ -167,7 +199,7 @@ def main(interrupts: Interrupts) -> None:
                 kind="measured",
                 space=spec.space_of(dialect),
                 fingerprint=fingerprint(spec, kind="measured"),
-                clock=RealClock(),
+                clock=clock,
                 reports=args.folder / "reports",
                 resume_command="the same command",
             ),

@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 import re
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import psutil
+from sqlalchemy import Engine, create_engine, text
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import NullPool
 
 from search.server.command import LAUNCH_TAG
 
+_PHASES_OF = text(
+    "SELECT count(p.id) FROM search_launches l LEFT JOIN search_phases p ON p.launch_id = l.id "
+    "WHERE l.number = :number AND l.outcome IS NULL GROUP BY l.id"
+)
 _DIST_INIT_OFFSET = 233  # SGLang's own, from the HTTP port
 _PHASES = 2
 
 
 @dataclass(frozen=True)
 class Scene:
-    """The folder and the process tree of one study."""
+    """The folder, the process tree and the database of one study."""
 
     folder: Path
     driver: psutil.Process
+    storage: str
 
     def log(self, launch: int) -> str:
         """What a launch's server printed; empty before it began."""
@@ -31,17 +38,10 @@ class Scene:
 
     def phases(self, launch: int) -> int | None:
         """Stored phases of a launch that has no outcome; None without such a row."""
-        database = self.folder / "trials.db"
-        if not database.exists():
-            return None
         try:
-            with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True, timeout=1)) as connection:
-                rows = connection.execute(
-                    "SELECT count(p.id) FROM search_launches l LEFT JOIN search_phases p ON p.launch_id = l.id "
-                    "WHERE l.number = ? AND l.outcome IS NULL GROUP BY l.id",
-                    (launch,),
-                ).fetchall()
-        except sqlite3.OperationalError:  # before the tables are made
+            with _looking(self.storage).connect() as connection:
+                rows = connection.execute(_PHASES_OF, {"number": launch}).fetchall()
+        except DBAPIError:  # before the database and its tables are made
             return None
         return rows[0][0] if rows else None
 
@@ -78,6 +78,15 @@ class Scene:
 
     def _launch_folders(self, launch: int, name: str) -> list[Path]:
         return list((self.folder / "reports" / "launches").glob(f"{launch:04d}-*/{name}"))
+
+
+@lru_cache
+def _looking(storage: str) -> Engine:
+    """Reads a case's database, and makes nothing."""
+    if "://" in storage:
+        return create_engine(storage.replace("postgresql://", "postgresql+psycopg://"))
+    url = f"sqlite:///file:{storage}?mode=ro&uri=true"
+    return create_engine(url, poolclass=NullPool, connect_args={"timeout": 1})
 
 
 def _below(process: psutil.Process | None) -> list[psutil.Process]:

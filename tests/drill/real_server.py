@@ -27,8 +27,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import psutil
-from drill_cases import MARK, SIGNALS, _is_ours, _marked, _named, _port_is_free, _tag, _until
+from drill_cases import SIGNALS
 from drill_moments import Scene
+from drill_processes import MARK, can_be_bound, is_ours, launch_tag, marked, named, until
 
 from search.host.hardware import probe_host
 from search.outcomes import Outcome
@@ -131,9 +132,9 @@ def strike(name: str, driver: subprocess.Popen[bytes], scene: RealScene, mark: s
         victims[:] = [found for victim in who.split("+") if (found := scene.process(victim))]
         return len(victims) == len(who.split("+"))
 
-    if not _until(due, BOOT_S):
+    if not until(due, BOOT_S):
         raise SystemExit(f"{name}: the moment did not come within {BOOT_S:g} s")
-    tags, ports = {tag for process in _marked(mark) if (tag := _tag(process))}, scene.ports(result.launch)
+    tags, ports = {tag for process in marked(mark) if (tag := launch_tag(process))}, scene.ports(result.launch)
     result.memory_at_strike_mib = gpu_memory() >> 20
     struck = time.monotonic()
     for process in victims:
@@ -142,10 +143,10 @@ def strike(name: str, driver: subprocess.Popen[bytes], scene: RealScene, mark: s
 
     def clean() -> bool:
         now = round(time.monotonic() - struck, 2)
-        living = {tag for process in _marked(mark) if (tag := _tag(process))} & tags
+        living = {tag for process in marked(mark) if (tag := launch_tag(process))} & tags
         if result.processes_s is None and not living:
             result.processes_s = now
-        if result.ports_s is None and all(map(_port_is_free, ports)):
+        if result.ports_s is None and all(map(can_be_bound, ports)):
             result.ports_s = now
         if result.memory_s is None:  # a driver that goes on takes it again soon
             used = gpu_memory()
@@ -157,23 +158,23 @@ def strike(name: str, driver: subprocess.Popen[bytes], scene: RealScene, mark: s
     limit_s = CLEAN_STOPPED_DRIVER_S if "driver" in who and sign == "STOP" else CLEAN_S
     if sign == "STOP" and "driver" not in who:
         limit_s += FOUND_OUT_S
-    result.ok = _until(clean, limit_s)
+    result.ok = until(clean, limit_s)
     if not result.ok:
-        result.left = _named([process for process in _marked(mark) if _tag(process) in tags])
+        result.left = named([process for process in marked(mark) if launch_tag(process) in tags])
     if "driver" in who:
         survivors: list[psutil.Process] = []
 
         def alone() -> bool:
-            survivors[:] = [process for process in _marked(mark) if _is_ours(process)]
+            survivors[:] = [process for process in marked(mark) if is_ours(process)]
             return not survivors
 
-        _until(alone, limit_s - (time.monotonic() - struck))
+        until(alone, limit_s - (time.monotonic() - struck))
         result.driver = "stopped" if sign == "STOP" else "killed"
-        result.left += _named(survivors)
+        result.left += named(survivors)
         result.ok = result.ok and not survivors
         driver.kill()
         driver.wait()
-        for process in _marked(mark):  # Ray's daemons, which hold no GPU
+        for process in marked(mark):  # Ray's daemons, which hold no GPU
             with contextlib.suppress(psutil.Error):
                 process.kill()
     else:
@@ -219,7 +220,7 @@ def main() -> int:
     try:
         for name in args.strikes:
             while True:
-                scene = RealScene(folder, psutil.Process(driver.pid))
+                scene = RealScene(folder, psutil.Process(driver.pid), str(folder / "trials.db"))
                 try:
                     rows.append(strike(name, driver, scene, mark, rows[-1].launch if rows else 0, idle))
                     break
@@ -235,12 +236,12 @@ def main() -> int:
         if ended == 4:  # the breaker had opened over what was struck; once more, as it says
             driver = start(command, folder, mark)
             ended = driver.wait(args.finish_s)
-        _until(lambda: gpu_memory() <= idle + SAME_MEMORY, CLEAN_S)
+        until(lambda: gpu_memory() <= idle + SAME_MEMORY, CLEAN_S)
     finally:
         if driver.poll() is None:
             driver.send_signal(signal.SIGINT)
-            _until(lambda: driver.poll() is not None, 60)
-        for process in _marked(mark):
+            until(lambda: driver.poll() is not None, 60)
+        for process in marked(mark):
             with contextlib.suppress(psutil.Error):
                 process.kill()
     table = {

@@ -47,7 +47,7 @@ class Server:
 def session(tmp_path):
     """Makes sessions whose client writes `lines` to the server's log and returns a result."""
 
-    def make(lines=(), *, limit=256, details=(), gpu=None, limits=None, seen=None, **result):
+    def make(lines=(), *, limit=256, details=(), gpu=None, limits=None, seen=None, synthetic=False, **result):
         paths = LaunchPaths(tmp_path)
         paths.server_log.write_text(decode(1, 0, graph=False) * 9)  # of a phase before
 
@@ -72,6 +72,7 @@ def session(tmp_path):
             dump=str,
             limits=limits,
             watch_gpus=lambda: nullcontext(SimpleNamespace(state=gpu)),
+            synthetic=synthetic,
         )
 
     return make
@@ -90,6 +91,7 @@ def session(tmp_path):
         ({"lines": [decode(60, 40), decode(100, 0), decode(12, 0)]}, ()),
         ({"lines": [decode(100, 0, graph=False)] * 9}, (Note.GRAPH_MISS,)),
         ({"gpu": HOT}, (Note.THROTTLED,)),
+        ({"synthetic": True}, (Note.SYNTHETIC,)),
         ({"gpu": HOT, "notes": (Note.WARMUP_TAINTED,)}, (Note.WARMUP_TAINTED, Note.THROTTLED)),
     ],
 )

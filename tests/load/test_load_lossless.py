@@ -140,6 +140,28 @@ def test_loops_where_the_baseline_talks_are_garbage(tokens):
     assert got.verdict == "garbage" and got.why.startswith("answers loop: ")
 
 
+@pytest.mark.parametrize("share", [3, 5])
+@pytest.mark.parametrize("kind", ["loop", "other text", "after the first right tokens"])
+def test_garbage_in_a_part_of_the_answers_is_garbage(share, kind):
+    served = Served(prompts=60)
+    good = served.answers(400)
+    bad = {
+        "loop": lambda tokens: LOOP,
+        "other text": lambda tokens: [60_001 + n for n in range(LENGTH)],
+        "after the first right tokens": lambda tokens: [*tokens[:4], *[60_001 + n for n in range(LENGTH - 4)]],
+    }[kind]
+    told = {name: bad(tokens) if place % share == 0 else tokens for place, (name, tokens) in enumerate(good.items())}
+    got = check([told, told], [served.answers(400), served.answers(400)], concurrency=100)
+    assert got.verdict == "garbage" and " of 60 answers " in got.why
+
+
+def test_honest_splits_are_never_garbage():
+    for seed in range(40):
+        served = Served(prompts=16, seed=seed)
+        got = check([served.answers(60)] * 2, [served.answers(100), served.answers(100)], concurrency=100)
+        assert got.verdict != "garbage", got.why
+
+
 def test_loops_that_the_baseline_has_too_are_lossless():
     served = Served()
     assert check([served.same(LOOP)] * 2, [served.same(LOOP)] * 2).verdict == "lossless"

@@ -67,6 +67,17 @@ def test_launch_that_separates_them_ends_the_confounding(prior):
     assert "worker" not in {item.effect for item in found}
 
 
+def test_width_and_draft_tokens_are_confounded_and_a_wide_tree_of_few_tokens_would_tell():
+    """v1-k1-s3-d4 against v1-k4-s3-d16 says nothing of 4 against 16 tokens (#12)."""
+    chain, wide, between = map(SpecConfig.from_id, ("v1-k1-s3-d4", "v1-k4-s3-d16", "v1-k4-s3-d4"))
+    prior = Prior.of((SpecConfig("off"), chain, wide, between), LOADS, seed=0)
+    seen = [Observation(config, load, 12.0 * load**0.5) for config in (chain, wide) for load in LOADS]
+    (found,) = confounded(Belief.given(prior, seen), [chain, wide], launchable=prior.configs)
+    assert found.launch == between and {found.effect, *found.rivals} == {"width", "draft tokens"}
+    told = [*seen, *(Observation(between, load, 12.0 * load**0.5) for load in LOADS)]
+    assert not confounded(Belief.given(prior, told), [chain, wide, between], launchable=prior.configs)
+
+
 def test_bands_from_two_of_the_configs_hold_the_third_and_are_no_shrug(prior):
     held, widths = [], []
     for left_out in ("v2-k1-s2-d3", "v1-k4-s3-d16", "off"):

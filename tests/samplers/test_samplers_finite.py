@@ -119,6 +119,15 @@ def test_given_up_config_is_not_proposed():
     assert ask(study, sampler)[1] == small_space()[1]
 
 
+def test_spared_configs_are_not_proposed_until_they_are_spared_no_more():
+    sampler = make_sampler("grid", configs=small_space(), seed=0)
+    study = new_study(sampler)
+    sampler.spare(small_space()[:2])
+    assert ask(study, sampler)[1] == small_space()[2]
+    sampler.spare([])
+    assert ask(study, sampler)[1] == small_space()[0]
+
+
 def test_enqueued_config_is_taken_as_it_is_and_not_proposed_again():
     sampler = make_sampler("tpe", configs=small_space(), seed=0)
     study = new_study(sampler)

@@ -47,8 +47,8 @@ ANSWERS = {
     "watchdog": (-9, "c=100", Reason.SERVER_HANG_LOAD, "Scheduler watchdog timeout", "c=100"),
     "crash-under-load": (-9, "c=100", Reason.SERVER_CRASH_LOAD, "IndexError: index 128 is out of bounds", "c=100"),
     "two-first-requests": (-9, "", Reason.SERVER_CRASH_LOAD, "RuntimeError: Sizes of tensors must match except in dimension 0", "warm-up"),
-    "mla-backend-without-mla": (-9, "", Reason.ARG_INVALID_COMBO, "AttributeError: 'ModelConfig' object has no attribute 'kv_lora_rank'", "after memory pools"),
-    "unknown-at-boot": (-9, "", Reason.UNKNOWN, "triton.compiler.errors.CompilationError: at 12:4", "graph capture"),
+    "mla-backend-without-mla": (-9, "", Reason.ARG_INVALID_COMBO, "AttributeError: 'ModelConfig' object has no attribute 'kv_lora_rank'", "attention backend"),
+    "unknown-at-boot": (-9, "", Reason.START_CRASH, "triton.compiler.errors.CompilationError: at 12:4", "graph capture"),
     "survived-complaint": (-9, "c=100", Reason.OOM_RUNTIME, OOM, "c=100"),
     "killed-from-outside": (-9, "c=1", Reason.UNKNOWN, "ended by SIGKILL with no error in the log", "c=1"),
     "invalid-choice": (2, "", Reason.ARG_UNKNOWN, "launch_server.py: error: argument --speculative-algorithm", "arguments"),
@@ -59,7 +59,7 @@ ANSWERS = {
     "tree-with-pages-0.5.9": (1, "", Reason.ARG_INVALID_COMBO, "ValueError: speculative_eagle_topk > 1 with page_size > 1 is unstable", "arguments"),
     "tree-with-pages-0.5.13": (1, "", Reason.ARG_INVALID_COMBO, "ValueError: speculative_eagle_topk > 1 with page_size > 1 is only", "arguments"),
     "tree-on-trtllm-mha": (1, "", Reason.ARG_INVALID_COMBO, "ValueError: trtllm_mha backend only supports topk = 1", "arguments"),
-    "tree-on-flashinfer-mla": (137, "", Reason.ARG_INVALID_COMBO, "ValueError: Currently Flashinfer MLA only supports topk=1", "memory pools"),
+    "tree-on-flashinfer-mla": (137, "", Reason.ARG_INVALID_COMBO, "ValueError: Currently Flashinfer MLA only supports topk=1", "attention backend"),
     "draft-backend-unknown": (-9, "", Reason.ARG_INVALID_COMBO, "ValueError: EAGLE is not supported in attention backend", "after memory pools"),
     "rejection-sampling-other-vocab": (-9, "", Reason.ARG_INVALID_COMBO, "ValueError: --speculative-use-rejection-sampling requires", "after memory pools"),
     "steps-outside-adaptive": (1, "", Reason.ARG_INVALID_COMBO, "ValueError: --speculative-num-steps=2 is not in the adaptive config", "arguments"),
@@ -76,7 +76,7 @@ ANSWERS = {
     "target-weight-of-another-shape": (-9, "", Reason.WEIGHT_LOAD, "AssertionError: Attempted to load weight (", "loading weights"),
     "fusion-on-sm120": (-9, "", Reason.COMM_UNSUPPORTED, "ValueError: FlashInfer allreduce fusion requires SM90", "after memory pools"),
     "multicast-missing": (-9, "", Reason.COMM_UNSUPPORTED, "RuntimeError: CUDA driver error: multicast is not supported", "communication set-up"),
-    "key-12-in-another-table": (-9, "", Reason.UNKNOWN, "KeyError: 12", "loading weights"),
+    "key-12-in-another-table": (-9, "", Reason.START_CRASH, "KeyError: 12", "loading weights"),
     "collective-timeout-at-start": (-6, "", Reason.COMM_INIT_HANG, "[rank0]:[E301 02:31:00.101 ProcessGroupNCCL.cpp:683]", "communication set-up"),
     "collective-timeout-under-load": (-6, "c=100", Reason.SERVER_HANG_LOAD, "[rank0]:[E301 02:31:00.101 ProcessGroupNCCL.cpp:683]", "c=100"),
     "nccl-remote-error-under-load": (-9, "c=100", Reason.COMM_HOST_FAULT, "torch.distributed.DistBackendError: NCCL error", "c=100"),
@@ -103,10 +103,27 @@ ANSWERS = {
     "device-assert-in-capture": (-9, "", Reason.CUDA_FAULT, "torch.AcceleratorError: CUDA error: device-side assert", "graph capture"),
     "soft-watchdog-then-crash": (-9, "c=100", Reason.SERVER_CRASH_LOAD, "IndexError: index 128 is out of bounds", "c=100"),
     "warm-up-times-out": (-9, "", Reason.SERVER_HANG_LOAD, "requests.exceptions.ReadTimeout", "warm-up"),
-    "segfault-at-boot": (-11, "", Reason.UNKNOWN, "Fatal Python error: Segmentation fault", "graph capture"),
+    "segfault-at-boot": (-11, "", Reason.START_CRASH, "Fatal Python error: Segmentation fault", "graph capture"),
     "segfault-under-load": (-9, "c=30", Reason.SERVER_CRASH_LOAD, "Fatal Python error: Segmentation fault", "c=30"),
     "broken-pipe-before-the-cause": (-9, "c=100", Reason.CUDA_FAULT, "torch.AcceleratorError: CUDA error: an illegal memory", "c=100"),
     "terminated-from-outside": (-15, "c=10", Reason.SERVER_CRASH_LOAD, "Subprocess scheduler_0 (pid=2871) crashed with exit code -15", "c=10"),
+    "cublas-in-autotune": (-9, "", Reason.CUDA_FAULT, "RuntimeError: CUDA error: CUBLAS_STATUS_EXECUTION_FAILED", "after memory pools"),
+    "dflash-capture-unpack": (-9, "", Reason.START_CRASH, "ValueError: too many values to unpack (expected 2)", "graph capture"),
+    "draft-config-without-model-type": (1, "", Reason.DRAFT_MISMATCH, "ValueError: Unrecognized model in /models/draft.", "arguments"),
+    "draft-model-type-unknown": (-9, "", Reason.DRAFT_MISMATCH, "ValueError: The checkpoint you are trying to load has model type `kimi_k2` but Transformers does not recognize this architecture.", "after memory pools"),
+    "draft-moe-prepermute": (-9, "", Reason.ARG_INVALID_COMBO, "NotImplementedError: Pre-permute function for flashinfer to triton", "graph capture"),
+    "draft-state-length": (-9, "c=100", Reason.SERVER_CRASH_LOAD, "AssertionError: length of new_indices: 5 != length of topk_p: 7", "c=100"),
+    "fp8-blocks-do-not-divide": (-9, "", Reason.ARG_INVALID_COMBO, "ValueError: Weight output_partition_size = 320", "loading weights"),
+    "fp8-blocks-do-not-divide-in-draft": (-9, "", Reason.ARG_INVALID_COMBO, "ValueError: Weight output_partition_size = 320", "loading weights"),
+    "kernel-headers-not-fetched": (-9, "", Reason.HOST_FAULT, "2026-05-01 10:04:20,100 - ERROR - flashinfer.jit: Failed to download", "after memory pools"),
+    "kv-leak-check-after-sigquit": (-9, "c=100", Reason.SERVER_CRASH_LOAD, "ValueError: token_to_kv_pool_allocator memory leak detected!", "c=100"),
+    "mamba-track-none": (-9, "c=100", Reason.SERVER_CRASH_LOAD, "TypeError: 'NoneType' object cannot be interpreted as an integer", "c=100"),
+    "mla-backend-on-mha-draft": (-9, "", Reason.ARG_INVALID_COMBO, "ValueError: trtllm_mla backend can only be used with MLA models.", "attention backend"),
+    "prefill-graph-internal-assert": (-9, "", Reason.START_CRASH, "RuntimeError: num_active_captures_ > 0 INTERNAL ASSERT FAILED", "graph capture"),
+    "pyspy-dump-after-death": (-9, "c=100", Reason.SERVER_CRASH_LOAD, "AttributeError: 'NoneType' object has no attribute 'topk_p'", "c=100"),
+    "segfault-thrice-in-one-line": (-9, "c=100", Reason.SERVER_CRASH_LOAD, "Fatal Python error: Fatal Python error: Segmentation fault", "c=100"),
+    "standalone-other-width": (-9, "c=100", Reason.SERVER_CRASH_LOAD, "RuntimeError: Sizes of tensors must match except in dimension 0.", "c=100"),
+    "tokenizer-not-staged": (1, "", Reason.WEIGHT_LOAD, "ValueError: Couldn't instantiate the backend tokenizer from one of: (1) a `tokenizers` library", "loading"),
     "ended-while-loading": (0, "", Reason.UNKNOWN, "ended with exit code 0 and no error in the log; last line: Gracefully", "loading weights"),
 }  # fmt: skip
 
@@ -143,15 +160,58 @@ def died_in(path: str, exception: str, *, function: str = "forward") -> str:
         (STARTED, "sglang/srt/distributed/device_communicators/pynccl.py", INVALID, Reason.CUDA_FAULT),
         (STARTED, "sglang/srt/server_args.py", "ValueError: no backend for this draft", Reason.ARG_INVALID_COMBO),
         (SERVES, "sglang/srt/server_args.py", "ValueError: no backend for this draft", Reason.UNKNOWN),
-        (STARTED, "sglang/srt/layers/linear.py", "ValueError: no backend for this draft", Reason.UNKNOWN),
+        (STARTED, "sglang/srt/layers/linear.py", "ValueError: no backend for this draft", Reason.START_CRASH),
         (STARTED, "sglang/srt/speculative/eagle_worker.py", MISFIT, Reason.DRAFT_MISMATCH),
-        (STARTED, "sglang/srt/layers/linear.py", MISFIT, Reason.UNKNOWN),
+        (STARTED, "sglang/srt/layers/linear.py", MISFIT, Reason.START_CRASH),
     ],
 )
 def test_same_phrase_is_read_by_its_frame_and_its_moment(tmp_path, before, path, exception, reason):
     log = tmp_path / "server.log"
     log.write_text(before + died_in(path, exception))
     assert classify(log, exit_code=-9)[0] is reason
+
+
+UNLISTED = {
+    "RuntimeError: this kernel only supports head_dim 128": Reason.ARG_INVALID_COMBO,
+    "PermissionError: [Errno 1] Operation not permitted: '/dev/gdrdrv'": Reason.HOST_FAULT,
+    "IndexError: list index out of range": Reason.START_CRASH,
+}
+
+
+@pytest.mark.parametrize("exception", UNLISTED)
+def test_exception_that_nobody_listed_is_read_by_its_kind_while_starting_and_is_a_crash_under_load(tmp_path, exception):
+    log = tmp_path / "server.log"
+    log.write_text(STARTED + died_in("sglang/srt/layers/linear.py", exception))
+    assert classify(log, exit_code=-9)[0] is UNLISTED[exception]
+    assert classify(log, exit_code=-9, phase="c=100")[0] is Reason.SERVER_CRASH_LOAD
+
+
+@pytest.mark.parametrize(
+    ("after", "told"),
+    [
+        ("ValueError: bad tensor on argument #1,\nexpected dtype=bfloat16\n\nlater", "argument #1, expected dtype=bfloat16"),
+        ("CompilationError: at 1:2:\n    x = tl.dot(q, k)\n        ^\nUnsupported rhs dtype fp8e5\n", "at 1:2: Unsupported rhs"),
+        ("RuntimeError: it failed\n[1/2] cc -c a.c\n/usr/bin/ld: cannot find -lx\n", "it failed /usr/bin/ld: cannot find -lx"),
+        ("ImportError:\n[kernel] no library\n", "ImportError: [kernel] no library"),
+    ],
+)  # fmt: skip
+def test_message_that_goes_on_is_read_to_the_cause(tmp_path, after, told):
+    log = tmp_path / "server.log"
+    log.write_text(STARTED + died_in("sglang/srt/models/x.py", after))
+    assert told in classify(log, exit_code=-9)[1].root_line
+
+
+def test_place_is_told_by_frames_where_a_log_begins_with_the_traceback(tmp_path):
+    log = tmp_path / "server.log"
+    for path, place in {
+        "sglang/srt/model_executor/cuda_graph_runner.py": "graph capture",
+        "sglang/srt/layers/attention/attention_registry.py": "attention backend",
+        "sglang/srt/mem_cache/memory_pool.py": "memory pools",
+        "sglang/srt/model_loader/loader.py": "loading weights",
+        "sglang/srt/layers/linear.py": "loading",
+    }.items():
+        log.write_text(died_in(path, "KeyError: 7"))
+        assert classify(log, exit_code=-9)[1].phase == place
 
 
 def test_frames_of_a_harmless_traceback_say_nothing_of_a_later_one(tmp_path):
@@ -167,10 +227,13 @@ def test_each_log_has_an_answer():
 
 
 def test_logs_show_every_reason_that_a_log_can_show():
-    config = {reason for reason in Reason if reason.blame is Blame.CONFIG} - {Reason.BAD_OUTPUT}
+    config = {reason for reason in Reason if reason.blame is Blame.CONFIG} - {
+        Reason.BAD_OUTPUT,
+        Reason.DETERMINISTIC_CRASH,
+    }
     host = {reason for reason in Reason if reason.blame is Blame.HOST} - {Reason.RAY_INFRA, Reason.WORKER_LOST}
     shown = {answer[2] for answer in ANSWERS.values()} | {answer[0] for answer in STALLS.values()}
-    assert shown == config | host | {Reason.CUDA_FAULT, Reason.UNKNOWN}
+    assert shown == config | host | {Reason.CUDA_FAULT, Reason.START_CRASH, Reason.UNKNOWN}
     assert {answer[0] for answer in ANSWERS.values()} >= {0, 1, 2, -9, 137, -15}
 
 

@@ -120,6 +120,18 @@ def failure(engine: SglangEngine, tmp_path: Path, config: SpecConfig = V2) -> La
     return caught.value
 
 
+@pytest.mark.parametrize(("length", "synthetic"), [("3.0", True), ("-1", False)])
+def test_rows_of_a_server_that_simulates_acceptance_are_synthetic(launches, tmp_path, monkeypatch, length, synthetic):
+    monkeypatch.setenv("SGLANG_SIMULATE_ACC_LEN", length)  # inherited: no study file tells of it
+
+    async def client(target, prompts, phase, repeat, *, requests_log):
+        return PhaseResult(phase.concurrency, repeat, 1, 8, 1.0, 8.0, 8.0, 1.0, 1.0)
+
+    with launch(launches(run_phase=client), tmp_path) as session:
+        result = session.measure(PHASE, 0)
+    assert (Note.SYNTHETIC in result.notes) == synthetic
+
+
 def test_launch_measures_and_stops(launches, tmp_path):
     with launch(launches(), tmp_path) as session:
         assert session.effective.config == V2

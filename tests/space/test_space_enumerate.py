@@ -217,3 +217,15 @@ def test_patched_tree_may_have_flags_of_its_own():
 def test_raw_points_do_not_multiply_by_unopened_knobs():
     assert SpaceChoices().raw == 3
     assert [point.label for point in SpaceChoices(spec_version=("off",)).points()] == ["off"]
+
+
+NGRAM = Deployment("/models/target", "", "NGRAM", 1, H200, "0.5.16", architecture="LlamaForCausalLM")
+
+
+def test_trie_is_padded_where_it_holds_fewer_tokens_and_has_no_full_size():
+    choices = SpaceChoices(spec_version=("off", "v2"), topk=(1, 2), num_steps=(1, 2), num_draft_tokens=(4, 12))
+    found = space(choices, NGRAM)
+    assert ids(found.configs) == ["off", "v2-k1-s2-d4", "v2-k1-s2-d12", "v2-k2-s2-d4"]
+    assert found.counts == {"ngram-depth": 2, "padding": 3}
+    with pytest.raises(UsageError, match="Name numbers, such as 12"):
+        space(SpaceChoices(topk=(10,), num_steps=(18,)), NGRAM)

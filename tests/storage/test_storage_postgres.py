@@ -25,7 +25,9 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(binaries() is None, reason="PostgreSQL's server is not installed (apt-get install postgresql)"),
 ]
-LAUNCHES = 12
+LAUNCHES = 24
+ENDLESS = ("--hours", "1000")
+"""The packaged study's own hours end before its launches do."""
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +68,7 @@ def test_server_that_restarts_under_a_run_loses_nothing(server):
 
 def driver(server, folder, seed):
     """A whole `search run` in a process of its own."""
-    words = ["--study", "kimi-k25", "--simulate", "--storage", server.url, "--launches", str(LAUNCHES), "-q"]
+    words = ["--study", "kimi-k25", "--simulate", "--storage", server.url, "--launches", str(LAUNCHES), *ENDLESS, "-q"]
     return subprocess.Popen(
         [sys.executable, "-m", "search.run", *words, "--sampler", "random", "--reports", str(folder / f"r{seed}")],
         stdout=subprocess.PIPE,

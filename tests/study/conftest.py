@@ -85,13 +85,15 @@ class Lab:
     configs: tuple = CONFIGS
     interrupts: Interrupts = field(default_factory=Interrupts)
 
-    def run(self, engine, *, text=None, configs=None, facts=None, slots=1, clock=None, **options):
+    def run(self, engine, *, text=None, configs=None, facts=None, slots=1, clock=None, pressed=False, **options):
         """One run; returns what was heard, with the error in it if one ended the run."""
         spec = parse_study(text or self.text, name="lab.yaml")
         clock = clock or VirtualClock(datetime(2026, 1, 1, tzinfo=UTC))
         heard = Heard()
         heard.error = None
         self.interrupts = Interrupts()
+        if pressed:
+            self.interrupts.press()
         with Store(self.folder / "trials.db") as store:
             storage = optuna_storage(self.folder / "trials.db")
             try:

@@ -69,16 +69,36 @@ def test_answers_that_leave_the_baselines_early_are_lossy_and_still_measured(lab
     assert heard.launches[1].outcome is Outcome.MEASURED
     # The report is rebuilt from the database alone.
     judgement = judge(spec_of(study_text), lab.launches())
-    assert any(line.startswith("v2-k1-s2-d3 is not lossless at C=1: answers share 1") for line in judgement.remarks)
+    assert any(line.startswith("v2-k1-s2-d3 is not lossless at C=1, so it is neither") for line in judgement.remarks)
     assert judgement == heard.judgement
 
 
-@pytest.mark.parametrize(("answers", "where"), [(loop, "c=1"), (loop_under_load, "c=100")])
+def third(prompt, concurrency, repeat):
+    """Nonsense from the first token on in a third of the answers."""
+    return true(prompt, concurrency, repeat) if prompt % 3 else text(prompt, seed=50 + repeat)
+
+
+def test_lossy_config_is_neither_ranked_nor_recommended_however_fast(lab):
+    """Right in its first tokens, nonsense after them: what no check of single answers can tell from another text."""
+    heard = lab.run(serving(early), launches=2)
+    judgement = heard.judgement
+    assert [result.config.config_id for result in judgement.results] == ["off", "v2-k1-s2-d3"]
+    assert "v2-k1-s2-d3" not in {result.config.config_id for result in judgement.front}
+    assert "v2-k1-s2-d3" not in {pick.result.config.config_id for pick in judgement.picks}
+    assert "v2-k1-s2-d3" not in {winner.config.config_id for winner in judgement.winners}
+    assert not any("v2-k1-s2-d3" in line for line in judgement.headlines)
+    assert any("neither ranked nor recommended" in line for line in judgement.remarks)
+    trial = lab.trial("v2-k1-s2-d3")
+    assert trial.constraints == {"launch": 1.0} and trial.user_attrs["feasible"] is False
+    assert trial.values == pytest.approx([1000 / 900, 9000.0])  # as measured: they teach what a pass costs
+
+
+@pytest.mark.parametrize(("answers", "where"), [(third, "c=1"), (loop, "c=1"), (loop_under_load, "c=100")])
 def test_garbage_bars_the_config_however_fast(lab, answers, where):
     heard = lab.run(serving(answers), launches=2)
     record = lab.launches()[1]
     assert (record.outcome, record.reason, record.evidence.phase) == (Outcome.FAILED, Reason.BAD_OUTPUT, where)
-    assert "answers loop: " in record.evidence.root_line
+    assert "answers loop: " in record.evidence.root_line or "answers share nothing" in record.evidence.root_line
     # Its measures are kept for people, never told.
     assert {phase.concurrency for phase in record.phases} == {1, 100} and record.phases[0].output_tps == 900.0
     trial = lab.trial("v2-k1-s2-d3")

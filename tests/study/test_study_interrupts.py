@@ -13,6 +13,7 @@ from search.errors import Interrupted, StorageFault
 from search.study import signals
 from search.study.signals import Interrupts
 from search.study.workers import ThreadCrew, run_alone
+from search.testing.engines import Script, ScriptedEngine
 
 
 def ended(work, *, strike=signal.SIGTERM, twice=False, before=""):
@@ -150,3 +151,10 @@ def test_exception_of_a_handler_is_lost_in_a_weak_reference_but_a_strike_is_not(
         time.sleep(600)
     """
     assert ended(work)[0] == 130
+
+
+def test_study_that_is_struck_while_it_opens_begins_nothing(lab):
+    """What is left of opening, settling and reporting takes seconds on a busy machine."""
+    heard = lab.run(ScriptedEngine(lambda config, _: Script()), launches=3, pressed=True)
+    assert isinstance(heard.error, Interrupted) and "nothing was running" in str(heard.error)
+    assert lab.launches() == () and heard.starts == []

@@ -192,7 +192,9 @@ questions:
     assert "at fixed other knobs (1 pair)" in answers["wide"].text
     assert answers["deep"].verdict == "not measured"
     assert answers["deep"].text == "no config with num_steps 5 was measured at C=1."
-    assert {one.config_id for one in judged.contenders} == {"v1-k2-s3-d8", "v1-k1-s2-d3", "v1-k4-s3-d8"}
+    best = {one.config.config_id for one in judged.contenders}
+    assert best == {"v1-k2-s3-d8", "v1-k1-s2-d3", "v1-k4-s3-d8"}
+    assert not any(one.is_open for one in judged.contenders)  # both questions have their answer
     once = judge(spec(extra, watch="[]"), launches_of(table))
     assert {answer.verdict for answer in once.verdicts} == {"assumed scatter", "not measured"}
 

@@ -2,15 +2,22 @@
 
 import csv
 import json
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from search.analysis.analyse import judge
 from search.cli.app import app
+from search.config import SpecConfig
+from search.contracts import PhaseResult
 from search.errors import UsageError
+from search.outcomes import Outcome
 from search.spec.file import parse_study
 from search.spec.fingerprint import fingerprint
+from search.storage.records import LaunchRecord
 
 CHOSEN = "objectives: [{metric: ttft_p99_ms, at: 1}, {metric: goodput, at: 30}]"
 LIMITS = "measure: {limits: {ttft_ms: 700, tpot_ms: 40}}\n"
@@ -117,3 +124,20 @@ def test_recording_of_chosen_objectives_replays_to_the_same_front(simulate):
     ]
     shown = [[(row["config_id"], row["c1_ttft_p99_ms"], row["c30_goodput"]) for row in front] for front in fronts]
     assert shown[0] == shown[1]
+
+
+@pytest.mark.parametrize(("shares", "mean"), [((0.0, 0.0), 0.0), ((0.0, 0.5), 0.25), ((0.5, 0.5), 0.5)])
+def test_share_of_zero_counts_as_zero_in_the_mean_that_people_are_told(chosen, shares, mean):
+    spec = parse_study(chosen, name="x")
+    config, at = SpecConfig("off"), datetime(2026, 1, 1, tzinfo=UTC)
+    usual = PhaseResult(
+        concurrency=1, repeat=1, requests=16, output_tokens=4096, duration_s=10.0, output_tps=100.0,
+        whole_run_tps=100.0, tpot_ms=10.0, ttft_ms=50.0, ttft_p99_ms=60.0,
+    )  # fmt: skip
+    phases = [usual]
+    phases += [replace(usual, concurrency=30, repeat=n, goodput=share) for n, share in enumerate(shares, 1)]
+    launch = LaunchRecord(1, "baseline", config, config, at, outcome=Outcome.MEASURED, phases=tuple(phases))
+    (result,) = judge(spec, [launch]).results
+    told = result.values[1]
+    assert told.value == pytest.approx(mean) and told.lo <= told.value <= told.hi <= 1.0
+    assert (told.lo == 0.0) is (0.0 in shares)

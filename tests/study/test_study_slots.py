@@ -260,7 +260,7 @@ class TestThreads:
     def test_study_that_stops_itself_stops_the_other_slots_too(self, lab):
         def script(config, before, slot):
             if config.speculates and slot == 1:
-                return failing(Reason.OOM_GRAPH, "no room for graphs")
+                return failing(Reason.SERVER_CRASH_LOAD, "died under load")
             return usual(config, hangs=config.speculates)
 
         engine = ScriptedEngine.on_slots(script)

@@ -44,7 +44,7 @@ def budgets(launches, *, kind="measured", baselines=1, known=1, slots=1, **budge
 
 class TestBudgets:
     def test_forty_launches_leave_most_to_the_search(self):
-        assert budgets(40, baselines=2, known=4) == (2, 4, 26, 7, 0, 1)
+        assert budgets(40, baselines=2, known=4) == (2, 4, 25, 8, 0, 1)
 
     def test_few_launches_confirm_fewer_picks_and_say_so(self):
         assert budgets(12) == (1, 1, 5, 4, 0, 1) and budgets(8) == (1, 1, 5, 0, 0, 1)
@@ -171,7 +171,7 @@ class TestConfirmation:
 
         search = [(load, repeat, False) for repeat in (1, 2) for load in (1, 100)]
         both = [(load, repeat, held) for repeat in (1, 2) for held in (False, True) for load in (1, 100)]
-        fresh = [(1, 1, True), (100, 1, True), (1, 1, False), (100, 1, False), (1, 2, True), (100, 2, True)]
+        fresh = [(load, repeat, held) for repeat in (1, 2) for held in (True, False) for load in (1, 100)]
         assert [measured(launch) for launch in heard.launches] == [both, search, search, fresh, fresh, fresh]
 
     def test_optuna_is_told_what_the_search_prompts_gave(self, lab):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from statistics import fmean
-from typing import Any
+from typing import TypeAlias
 
 from benchmarks.race.rivals.optuna_side import OptunaEntrant
 from benchmarks.race.tables import Table
@@ -12,8 +13,11 @@ from search.errors import UsageError
 from search.metrics import loads_of
 from search.samplers.evidence import EVIDENCE, evidence_of
 from search.samplers.frontier import FrontierSampler, Parts
+from search.samplers.matching import EarlierTable
 from search.samplers.outlook import LaunchCost
 from search.storage.records import LaunchRecord
+
+Options: TypeAlias = Mapping[str, bool | int | float | str]
 
 
 class FrontierEntrant(OptunaEntrant):
@@ -22,23 +26,33 @@ class FrontierEntrant(OptunaEntrant):
     Args:
         table: Names configs and loads.
         seed: Of the sampler.
+        tables: Of earlier studies.
         options: Parts of it to turn off, such as `gating=no`; see `Parts`.
 
     Raises:
         UsageError: It has no such part.
     """
 
-    def __init__(self, table: Table, *, seed: int, **options: Any) -> None:
+    def __init__(
+        self, table: Table, *, seed: int, tables: Sequence[EarlierTable] = (), options: Options | None = None
+    ) -> None:
+        options = options or {}
         known = {part.name for part in fields(Parts)}
         if unknown := sorted(options.keys() - known):
             raise UsageError(f"`frontier` takes {', '.join(sorted(known))}, but got {', '.join(unknown)}.")
         parts = Parts(**{name: bool(value) for name, value in options.items()})
         axes = table.spec.axes
-        self._sampler = FrontierSampler(configs=table.space.configs, seed=seed, objectives=axes, parts=parts)
+        self._sampler = FrontierSampler(
+            configs=table.space.configs, seed=seed, objectives=axes, parts=parts, tables=tables
+        )
         super().__init__(table, self._sampler, gate=self._sampler)
         self._axes = axes
         self._boots: list[float] = []
         self._tokens: tuple[float, ...] | None = None
+
+    def dropped(self) -> tuple[str, ...]:
+        """Earlier tables that what was measured so far contradicts, one line each."""
+        return self._sampler.dropped(self._study)
 
     def tell(self, launch: LaunchRecord) -> None:
         """See `Entrant`; repeats and histograms go along, as the two values alone lack them."""

@@ -79,7 +79,7 @@ TOLD = frozenset({"told"})
 RIVALS: Mapping[str, Rival] = {
     "oracle": Rival(lambda table, seed, options: Oracle(table), "greedy, knows the truth: the floor", seeded=False),  # noqa: ARG005
     "frontier": Rival(
-        lambda table, seed, options: frontier.FrontierEntrant(table, seed=seed, **options),
+        lambda table, seed, options: frontier.FrontierEntrant(table, seed=seed, options=options),
         "the product's own sampler; options turn off parts of it: `gating=no`",
         open_options=True,
     ),

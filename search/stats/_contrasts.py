@@ -1,0 +1,117 @@
+"""What starts of one config differ by when they were not all sent the same prompts.
+
+Model (in logarithms): value = block + start + repeat, a block being a slot and a set of prompts. Starts that saw the
+same blocks are compared by their means over all of those, which is what they are compared by with other configs: the
+more is averaged, the less of the repeats' scatter has to be taken off again. What saw more and what saw fewer are then
+compared on the blocks that both saw. The contrasts are orthogonal, so each is a degree of freedom of its own, and each
+is scaled to the variance of one start (as the unweighted means of an analysis of variance; Searle, Casella and
+McCulloch, Variance Components, 1992, chapter 3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from search.stats.readings import Block, Mean, Reading, by_block, start_means
+
+
+@dataclass(frozen=True, slots=True)
+class Contrasts:
+    """Of one config's starts that share blocks, directly or through others.
+
+    Attributes:
+        starts: All of them, so one more than `freedom`.
+        squares: Sum of the squared contrasts.
+        inverses: Sum of what each contrast holds of the variance of a repeat.
+    """
+
+    starts: frozenset[int]
+    squares: float
+    inverses: float
+
+    @property
+    def freedom(self) -> int:
+        """How many contrasts there are."""
+        return len(self.starts) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Class:
+    """Starts that saw the same blocks; values and inverses by block, in the order of `starts`."""
+
+    starts: tuple[int, ...]
+    blocks: dict[Block, tuple[Mean, ...]]
+
+    def means(self, blocks: Sequence[Block]) -> list[tuple[float, float]]:
+        """Of each start over some of its blocks: logarithm and 1 / repeats."""
+        count = len(blocks)
+        rows = [[self.blocks[block][place] for block in blocks] for place in range(len(self.starts))]
+        return [(sum(one.log_value for one in row) / count, sum(one.inverse for one in row) / count**2) for row in rows]
+
+
+def contrasts_of(readings: Sequence[Reading]) -> Iterator[Contrasts]:
+    """One value for each group of starts that can be compared; nothing of a start that stands alone."""
+    left = _classes(readings)
+    while left:
+        group, squares, inverses = [left.pop(0)], 0.0, 0.0
+        squares, inverses = _inside(group[0])
+        while (place := _next(group, left)) is not None:
+            other = left.pop(place)
+            for told in (_inside(other), _between(group, other)):
+                squares, inverses = squares + told[0], inverses + told[1]
+            group.append(other)
+        starts = frozenset(start for one in group for start in one.starts)
+        if len(starts) > 1:
+            yield Contrasts(starts, squares, inverses)
+
+
+def _classes(readings: Sequence[Reading]) -> list[_Class]:
+    """Those that saw the most blocks first."""
+    means = {block: start_means(mine) for block, mine in by_block(readings).items()}
+    seen: dict[int, list[Block]] = {}
+    for block, told in means.items():
+        for start in told:
+            seen.setdefault(start, []).append(block)
+    classes: dict[frozenset[Block], list[int]] = {}
+    for start, blocks in seen.items():
+        classes.setdefault(frozenset(blocks), []).append(start)
+    return [
+        _Class(tuple(starts), {block: tuple(means[block][start] for start in starts) for block in sorted(blocks)})
+        for blocks, starts in sorted(classes.items(), key=lambda item: (-len(item[0]), sorted(item[0])))
+    ]
+
+
+def _inside(one: _Class) -> tuple[float, float]:
+    """Squares about the mean of a class, and what they hold of repeats."""
+    told = one.means(tuple(one.blocks))
+    centre = sum(value for value, _ in told) / len(told)
+    return sum((value - centre) ** 2 for value, _ in told), (1 - 1 / len(told)) * sum(inverse for _, inverse in told)
+
+
+def _next(group: Sequence[_Class], left: Sequence[_Class]) -> int | None:
+    """The first that shares a block with the group."""
+    known = {block for one in group for block in one.blocks}
+    return next((place for place, one in enumerate(left) if known & one.blocks.keys()), None)
+
+
+def _between(group: Sequence[_Class], other: _Class) -> tuple[float, float]:
+    """The squared difference of a class to those of a group, on the blocks that it shares with most of their starts."""
+    shared = [tuple(block for block in other.blocks if block in one.blocks) for one in group]
+    blocks = max(
+        shared,
+        key=lambda names: (
+            sum(len(one.starts) for one in group if {*names} <= one.blocks.keys()) if names else 0,
+            len(names),
+        ),
+    )
+    theirs = [told for one in group if {*blocks} <= one.blocks.keys() for told in one.means(blocks)]
+    (mine, here), (rest, there) = _mean(other.means(blocks)), _mean(theirs)
+    scale = 1 / len(other.starts) + 1 / len(theirs)
+    return (mine - rest) ** 2 / scale, (here + there) / scale
+
+
+def _mean(told: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Mean over starts, and its share of the variance of a repeat."""
+    count = len(told)
+    return sum(value for value, _ in told) / count, sum(inverse for _, inverse in told) / count**2
