@@ -98,7 +98,7 @@ def _recorded(table: Table, config: SpecConfig, load: int) -> float:
     rows = table.repeats[config, load][: table.spec.measure.repeats]
     phases = [result_of(row, repeat=place, requests=0, computed=False) for place, row in enumerate(rows, 1)]
     (seen,) = observations_of(config, phases)
-    return math.log(seen.ms_per_token)
+    return math.log(seen.pace_ms)
 
 
 def lines(found: Sequence[Held]) -> Iterator[str]:

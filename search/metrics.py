@@ -7,7 +7,7 @@ and the steady window's throughput above it, the rate of a load, is defined here
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from statistics import fmean
@@ -132,6 +132,49 @@ class Objective:
         if not fits.get(self.metric.exact, False) or self.metric.scale is None:
             return None
         return self.metric.scale(self.concurrency), round(self.metric.pays)
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """How a service is used: the share of the day that it spends at each concurrency.
+
+    An objective over several loads, lower being better: the time that a config needs for what a reference serves in a
+    day, as a share of the day. A reference that has 20% of the day at concurrency 1 gets through as many tokens there as
+    a config that is 10% faster does in 18.2%.
+
+    Attributes:
+        shares: Concurrency and share, ascending; they sum to 1.
+    """
+
+    shares: tuple[tuple[int, float], ...]
+
+    @property
+    def loads(self) -> tuple[int, ...]:
+        """Ascending."""
+        return tuple(load for load, _ in self.shares)
+
+    @property
+    def words(self) -> str:
+        """Such as `20% at C=1, 80% at C=100`."""
+        return ", ".join(f"{share:.0%} at C={load}" for load, share in self.shares)
+
+    def time(self, paces: Mapping[int, float], reference: Mapping[int, float]) -> float:
+        """Time for the reference's day, as a share of it.
+
+        Args:
+            paces: Milliseconds per token of one request, by load.
+            reference: The same of what the shares are of, such as the best baseline.
+        """
+        return sum(share * paces[load] / reference[load] for load, share in self.shares)
+
+    def with_share(self, load: int, share: float) -> Traffic:
+        """The same with another share at one load; the others keep their proportions."""
+        rest = sum(other for at, other in self.shares if at != load)
+        return Traffic(
+            tuple(
+                (at, share if at == load else other / rest * (1 - share) if rest else 0.0) for at, other in self.shares
+            )
+        )
 
 
 def rate_tps(phase: PhaseResult) -> float:

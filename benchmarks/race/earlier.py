@@ -46,7 +46,7 @@ def earlier_of(recording: Recording, *, slower: float = 1.0, baseline: bool = Tr
     kept = [one for one in observations if baseline or one.config.speculates]
     return EarlierTable(
         recording.name,
-        tuple(replace(one, ms_per_token=one.ms_per_token * slower, weight=WEIGHT) for one in kept),
+        tuple(replace(one, ms_per_token=one.pace_ms * slower, weight=WEIGHT) for one in kept),
         tuple(replace(one, weight=WEIGHT) for one in starts),
     )
 

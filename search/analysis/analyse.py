@@ -17,6 +17,7 @@ from search.analysis.precision import assumed_sentences, scatter_sentences
 from search.analysis.questions import verdicts
 from search.analysis.remarks import order_notes, remarks
 from search.analysis.results import barred_configs, config_results, ordered, pareto_front
+from search.analysis.traffic import traffic_sentences
 from search.analysis.winners import arenas_of, beyond_winners, load_winners, objective_winners, picks
 from search.outcomes import Outcome
 from search.spec.study import StudySpec
@@ -52,7 +53,7 @@ def judge(spec: StudySpec, launches: Sequence[LaunchRecord], memo: Memo | None =
         picks=tuple(picks(spec, results, winners, at_objectives)),
         failures=tuple(_failures(launches)),
         verdicts=answers,
-        headlines=(*headlines(results, winners, beyond, at_objectives), *cautions),
+        headlines=(*headlines(results, winners, beyond, at_objectives), *traffic_sentences(spec, arenas), *cautions),
         cautions=cautions,
         remarks=(
             *remarks(results, launches, order),

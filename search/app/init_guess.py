@@ -47,7 +47,7 @@ GPU_KINDS: Mapping[str, tuple[int, float, Links]] = {
 
 _KV_SHARE = 0.75
 """Share of GPU memory that weights may take: the rest is the KV pool, graphs and activations."""
-_COUNTED = re.compile(r"\s*(?P<count>\d+)\s*[xX×*]\s*(?P<kind>.+?)\s*")  # noqa: RUF001 - people type the sign
+_COUNTED = re.compile(r"\s*(?P<count>\d{1,4})\s*[xX×*]\s*(?P<kind>.+?)\s*")  # noqa: RUF001 - people type the sign
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from search.config import SpecConfig
 from search.engines.recording import Recording, Row, beside_of
 from search.errors import UsageError
 from search.metrics import DEFAULTS, METRICS, fields_beside
@@ -72,16 +73,18 @@ def _least_study(recording: Recording) -> dict[str, Any]:
     objectives = _objectives(recording, loads)
     repeats = max((len(rows) for rows in recording.repeats().values()), default=1)
     algorithm = meta.get("algorithm")
+    gpus = meta["tp"] if type(meta.get("tp")) is int and 1 <= meta["tp"] <= 1024 else 1
     return {
         "study": re.sub(r"[^a-z0-9._-]+", "-", recording.name.lower()).strip("-._")[:64] or "recording",
         "title": f"{recording.name}, a recorded table",
         "model": {
             "target": str(meta.get("model") or "not recorded"),
             "draft": str(meta.get("draft") or "not recorded"),
+            "tp": gpus,
             "algorithm": algorithm if algorithm in ("EAGLE3", "EAGLE", "STANDALONE") else "EAGLE3",
         },
         "hardware": {
-            "gpus": 1,
+            "gpus": gpus,
             "kind": str(meta.get("gpus") or "not recorded"),
             "sm": 90,
             "memory_gib": 1,
@@ -122,7 +125,39 @@ def _objectives(recording: Recording, loads: Sequence[int]) -> dict[str, int] | 
         raise UsageError(
             f"Recording {recording.name!r}: a study compares two concurrencies, but the table has {list(loads)}. Record a second concurrency."
         )
-    return {"latency": loads[0], "throughput": 100 if 100 in loads[1:] else loads[-1]}
+    low, high = _shared_loads(recording, loads)
+    return {"latency": low, "throughput": high}
+
+
+def _shared_loads(recording: Recording, loads: Sequence[int]) -> tuple[int, int]:
+    """The two loads that most configs were measured at; of several such pairs the widest, and one with 100."""
+    at: dict[SpecConfig, set[int]] = {}
+    for config, load in recording.repeats():
+        at.setdefault(config, set()).add(load)
+    pairs = [(low, high) for place, low in enumerate(loads) for high in loads[place + 1 :]]
+    return max(
+        pairs, key=lambda pair: (sum(at_all >= set(pair) for at_all in at.values()), -pair[0], pair[1] == 100, pair[1])
+    )
+
+
+def require_baseline(recording: Recording, spec: StudySpec) -> None:
+    """Refuse to replay a hand-made table that has nothing to compare with.
+
+    Raises:
+        UsageError: No config without speculation is in it at both objectives.
+    """
+    repeats, loads = recording.repeats(), spec.objective_loads
+    baselines = [config for config in recording.space() if not config.speculates]
+    if not recording.meta.get("hand_made") or any(
+        all((config, load) in repeats for load in loads) for config in baselines
+    ):
+        return
+    at = sorted({load for config, load in repeats if config in baselines})
+    has = f"`off` only at concurrency {', '.join(map(str, at))}" if at else "none"
+    raise UsageError(
+        f"A replay compares with a baseline at concurrency {' and '.join(map(str, loads))}, but recording {recording.name!r} has {has}. "
+        f"Use it in what-ifs (`--recording`), comparisons and priors (`earlier`), or add rows with `python -m search import --add`."
+    )
 
 
 def _loads(objectives: dict[str, int] | list[dict[str, Any]]) -> set[int]:

@@ -14,7 +14,7 @@ from search.study.context import Recorded
 
 def assemble_replayed(options: RunOptions, raw: RawWords) -> Assembly:  # noqa: ARG001
     """The parts of a study that launches nothing; its space is the table's."""
-    from search.app.recordings import STUDY_FILE, recording_facts, spec_of_recording
+    from search.app.recordings import STUDY_FILE, recording_facts, require_baseline, spec_of_recording
     from search.engines import ReplayEngine
     from search.engines.recording import read_recording
 
@@ -24,6 +24,7 @@ def assemble_replayed(options: RunOptions, raw: RawWords) -> Assembly:  # noqa: 
         raise UsageError("A recording names its own study and models: leave out `--study`, `--model` and `--draft`.")
     recording = read_recording(folder)
     spec = spec_of_recording(recording)
+    require_baseline(recording, spec)
     if options.seed is not None:
         spec = spec.model_copy(update={"seed": options.seed})
     assembly = assembly_of(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+import re
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from search.app.assembly import read_spec
 from search.app.init_command import study_of_command
+from search.app.init_guess import gpus_given
 from search.app.options import DEFAULT_STORAGE, RunOptions
 from search.app.recordings import spec_of_recording
 from search.app.stored import require_database, spec_of
@@ -20,25 +22,32 @@ from search.samplers.warm_start import earlier_evidence
 from search.spec.file import parse_study
 from search.spec.fingerprint import study_name
 from search.spec.stored import stored_spec
-from search.spec.study import StudySpec
+from search.spec.study import HardwareSpec, StudySpec
 from search.storage.store import Store
 from search.storage.urls import storage_url
 from search.whatif.answer import WhatIf
 from search.whatif.ask import what_if
 from search.whatif.evidence import Basis, basis_of_launches, basis_of_physics, basis_of_recording
 
+_RELEASE = re.compile(r"\d+\.\d+\.\d+(?:\.?\w+)?")
 _WHAT_MEASURES = ("model", "hardware", "engine", "measure")
 """Parts of a study file that change its numbers."""
 
 
-def ask(options: RunOptions, text: str, recording: Path | None) -> WhatIf:
+def ask(options: RunOptions, text: str, recording: Path | None, *, release: str = "") -> WhatIf:
     """Answer a question from the best evidence there is. Needs no GPU and no database, and makes none.
+
+    Args:
+        options: With the study, or without one where the recording tells enough.
+        text: The config.
+        recording: A recorded table to predict from.
+        release: Of SGLang, for a recording that does not say it.
 
     Raises:
         UsageError: Study, recording, storage or config is wrong.
     """
     table = read_recording(recording) if recording is not None else None
-    spec = read_spec(options) if options.study else _spec_of(table, options)
+    spec = read_spec(options) if options.study else _spec_of(table, options, release)
     dialect = for_release(spec.engine.release)
     physics = load_physics(spec.simulation.physics)
     basis = _recorded(spec, table) if table is not None else _stored(spec, options.storage)
@@ -64,14 +73,33 @@ def ask_of_command(command: str, *, gpus: str | None, release: str) -> tuple[Wha
     return what_if(spec, made.config.config_id, dialect=dialect, physics=physics, basis=basis), made.remarks
 
 
-def _spec_of(recording: Recording | None, options: RunOptions) -> StudySpec:
+def _spec_of(recording: Recording | None, options: RunOptions, release: str) -> StudySpec:
     assert recording is not None, "without a study there is a recording"
     spec = spec_of_recording(recording).with_models(target=options.model, draft=options.draft)
     if not spec.engine.release:
-        raise UsageError(
-            f"Recording {recording.name!r} holds no study file, so it does not say what is legal. Name a study with `--study`."
-        )
+        spec = _of_table(spec, recording, release)
     return spec if options.seed is None else spec.model_copy(update={"seed": options.seed})
+
+
+def _of_table(spec: StudySpec, recording: Recording, release: str) -> StudySpec:
+    """The least study of a table, on the release and GPUs that the table or the command names."""
+    versions = recording.meta.get("versions")
+    told = str(versions.get("sglang", "")).strip() if isinstance(versions, dict) else ""
+    # "0.5.9, patched" is not 0.5.9.
+    name = release or (told if _RELEASE.fullmatch(told) else "")
+    if not name:
+        raise UsageError(
+            f"Recording {recording.name!r} holds no study file and names no release, so it does not say what is legal. Name a study with "
+            "`--study`, or the release with `--release`."
+        )
+    engine = spec.engine.model_copy(update={"release": name})
+    try:
+        gpus = gpus_given(str(recording.meta.get("gpus", "")))
+    except UsageError:
+        return spec.model_copy(update={"engine": engine})
+    known = HardwareSpec(gpus=gpus.count, **asdict(gpus.hardware))
+    model = spec.model.model_copy(update={"tp": gpus.count})
+    return spec.model_copy(update={"engine": engine, "hardware": known, "model": model})
 
 
 def _recorded(spec: StudySpec, recording: Recording) -> Basis:

@@ -7,9 +7,11 @@ from typing import NoReturn
 import typer
 
 from search.cli.clean import clean
+from search.cli.compare import compare
 from search.cli.dashboard import dashboard
 from search.cli.dialect import dialect
 from search.cli.doctor import doctor
+from search.cli.import_ import import_
 from search.cli.init import init
 from search.cli.options import VersionOption
 from search.cli.plan import plan
@@ -44,6 +46,8 @@ app.command("init")(init)
 app.command("report")(report)
 app.command("dashboard")(dashboard)
 app.command("record")(record)
+app.command("compare")(compare)
+app.command("import")(import_)
 app.command("clean")(clean)
 app.command("dialect")(dialect)
 

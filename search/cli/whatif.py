@@ -36,7 +36,10 @@ def whatif(
         typer.Option("--gpus", metavar="'8x KIND'", help="Of the command; without it, those of this machine."),
     ] = None,
     release: Annotated[
-        str, typer.Option("--release", metavar="X.Y.Z", help="Of the command's SGLang; without it the installed one.")
+        str,
+        typer.Option(
+            "--release", metavar="X.Y.Z", help="Of SGLang, for a command or a recording that does not say it."
+        ),
     ] = "",
     storage: StorageOption = DEFAULT_STORAGE,
     seed: SeedOption = None,
@@ -67,7 +70,7 @@ def whatif(
     from search.app.whatif import ask
 
     options = RunOptions(here=Path.cwd(), study=study, storage=storage, seed=seed, model=model, draft=draft)
-    answer = ask(options, config, recording)
+    answer = ask(options, config, recording, release=release)
     if as_json:
         say(json.dumps(answer.to_json(), indent=1, allow_nan=False))
         return

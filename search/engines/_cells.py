@@ -74,6 +74,11 @@ class Row:
         """Whether the row holds a rate."""
         return self.output_tps is not None
 
+    @property
+    def tells_only_acceptance(self) -> bool:
+        """Whether the row holds an accept length and no rate, as of a published curve."""
+        return self.output_tps is None and self.accept_length is not None
+
 
 def knob_columns(header: Sequence[str], *, where: str) -> tuple[str, ...]:
     """Check a header; return the names of its knob columns.
@@ -189,7 +194,8 @@ def _check(row: Row, *, where: str) -> None:
     if row.measured and row.reason is not None:
         raise UsageError(f"{where}: a row has numbers or a `reason`, but this one has both. Empty one of them.")
     if row.outcome in _GAVE_NUMBERS:
-        if row.measured and row.concurrency and row.repeat:
+        # A published curve tells how many drafts are accepted, and no rate.
+        if (row.measured or row.accept_length is not None) and row.concurrency and row.repeat:
             longest = (row.config.num_steps or 0) + 1
             if row.accept_length is not None and row.accept_length > longest:
                 raise UsageError(

@@ -70,8 +70,8 @@ class Recording:
         return bool(self.meta.get("synthetic") or self.meta.get("hand_made"))
 
     def space(self) -> tuple[SpecConfig, ...]:
-        """Every config recorded, failed ones too, in order of first appearance."""
-        return tuple(dict.fromkeys(row.config for row in self.rows))
+        """Every config recorded, failed ones too, in order of first appearance; not those with accept lengths alone."""
+        return tuple(dict.fromkeys(row.config for row in self.rows if not row.tells_only_acceptance))
 
     def failures(self) -> dict[SpecConfig, RecordedFailure]:
         """Configs of which no launch ever gave a number; the first recorded failure of each."""
@@ -100,6 +100,15 @@ class Recording:
             if row.measured and row.concurrency is not None:
                 key = (row.config, row.concurrency)
                 found[key] = (*found.get(key, ()), row)
+        return found
+
+    def accept_lengths(self) -> dict[tuple[SpecConfig, int], tuple[float, ...]]:
+        """Accept lengths of rows that hold no rate, by config and concurrency."""
+        found: dict[tuple[SpecConfig, int], tuple[float, ...]] = {}
+        for row in self.rows:
+            if row.tells_only_acceptance and row.concurrency is not None and row.accept_length is not None:
+                key = (row.config, row.concurrency)
+                found[key] = (*found.get(key, ()), row.accept_length)
         return found
 
     def starts(self) -> dict[SpecConfig, tuple[int, ...]]:

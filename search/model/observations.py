@@ -34,7 +34,7 @@ class Observation:
         config: What ran.
         load: Concurrency.
         ms_per_token: Of one request: time per output token at concurrency 1, else
-            `1000 * load / output_tps`.
+            `1000 * load / output_tps`. None of a published curve, which tells accept lengths alone.
         relative_sd: Standard error of `ms_per_token` as a share of it; None where nobody repeated.
         accept_length: Output tokens per verify pass; None where not reported or without speculation.
         histogram: Verify passes that accepted 0, 1, 2, … drafts; empty where not reported.
@@ -45,7 +45,7 @@ class Observation:
 
     config: SpecConfig
     load: int
-    ms_per_token: float
+    ms_per_token: float | None
     relative_sd: float | None = None
     accept_length: float | None = None
     histogram: tuple[float, ...] = ()
@@ -53,7 +53,11 @@ class Observation:
     values: tuple[MetricValue, ...] = ()
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.ms_per_token) and self.ms_per_token > 0.0):
+        if self.ms_per_token is None and self.accept_length is None:
+            raise UsageError(
+                f"An observation of {self.config} holds a pace or an accept length, but got neither. Leave it out."
+            )
+        if self.ms_per_token is not None and not (math.isfinite(self.ms_per_token) and self.ms_per_token > 0.0):
             raise UsageError(
                 f"`ms_per_token` of {self.config} at concurrency {self.load} is a positive number, but got "
                 f"{self.ms_per_token!r}. Leave out what was not measured."
@@ -66,9 +70,15 @@ class Observation:
             raise UsageError(f"`0 < weight <= 1` must hold, but got {self.weight!r}.")
 
     @property
+    def pace_ms(self) -> float:
+        """`ms_per_token` of an observation that is known to have it."""
+        assert self.ms_per_token is not None, "only an earlier table tells accept lengths alone"
+        return self.ms_per_token
+
+    @property
     def output_tps(self) -> float:
         """Output tokens per second over all requests in flight."""
-        return pace_of(self.ms_per_token, self.load)
+        return pace_of(self.pace_ms, self.load)
 
     def value_of(self, metric: str) -> MetricValue | None:
         """The value of a metric that does not follow from the pace; None where it was not measured."""

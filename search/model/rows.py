@@ -106,7 +106,8 @@ def _rows(
     )
     variance += float(times_each**2)
     speculates = float(item.config.speculates)
-    yield config, load, -speculates, 1.0, float(np.log(item.ms_per_token)), variance, float(times_off)
+    if item.ms_per_token is not None:
+        yield config, load, -speculates, 1.0, float(np.log(item.ms_per_token)), variance, float(times_off)
     if not item.config.speculates or item.accept_length is None:
         return
     accept_noise = _ACCEPT_NOISE**2 + float(accepts_each**2)

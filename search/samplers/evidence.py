@@ -153,6 +153,7 @@ def has_both(objectives: Objectives, seen: Sequence[Observation]) -> bool:
     return all(
         any(
             item.load == objective.concurrency
+            and item.ms_per_token is not None
             and (objective.link is not None or item.value_of(objective.metric.name) is not None)
             for item in seen
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -107,12 +107,16 @@ class FrontierSampler(FiniteSpaceSampler):
         super().__init__(None, configs=configs, seed=seed)
         self._objectives, self._cost, self._parts = objectives, cost, parts
         self._loads = loads_of(objectives)
+        self._outlook_of: Callable[..., Outlook] = Outlook
         self._earlier, self._earlier_starts = tuple(earlier), tuple(earlier_starts)
         self._tables = tuple(tables)
         self._beliefs: tuple[Prior, Feasibility] | None = None
         self._last: tuple[_Seen, Outlook] | None = None
         self._read: tuple[list[FrozenTrial], TrialEvidence] = ([], TrialEvidence())
         self._lock = threading.Lock()
+
+    goal = "grow the front"
+    """What a launch is to do, for people."""
 
     def __getstate__(self) -> dict[str, object]:
         """Without the lock, so that a study with this sampler can be pickled; the last outlook is worked out again."""
@@ -149,7 +153,7 @@ class FrontierSampler(FiniteSpaceSampler):
             return last[1]
         prior, feasibility = self._made()
         kept = kept_configs(prior, own, self._objectives) | {item.config for item in also}
-        outlook = Outlook(
+        outlook = self._outlook_of(
             prior,
             feasibility,
             observations=[

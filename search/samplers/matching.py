@@ -64,21 +64,22 @@ def matched(table: EarlierTable, own: Sequence[Observation]) -> Matched:
         table: Of an earlier study.
         own: What this study measured so far.
     """
-    mine = {(item.config, item.load): item.ms_per_token for item in own}
-    scaled: list[Observation] = []
+    mine = {(item.config, item.load): item.pace_ms for item in own if item.ms_per_token is not None}
+    # How many drafts are accepted has no scale.
+    scaled = [item for item in table.observations if item.ms_per_token is None]
     off: list[float] = []
     for load in dict.fromkeys(item.load for item in table.observations):
-        there = [item for item in table.observations if item.load == load]
+        there = [item for item in table.observations if item.load == load and item.ms_per_token is not None]
         shared = [item for item in there if (item.config, load) in mine]
         if not shared:
             continue
-        ratios = {item.config: log(mine[item.config, load] / item.ms_per_token) for item in shared}
+        ratios = {item.config: log(mine[item.config, load] / item.pace_ms) for item in shared}
         plain = [ratio for config, ratio in ratios.items() if not config.speculates]
         shift = fmean(plain or ratios.values())
         kept = [ratio for config, ratio in ratios.items() if config.speculates or not plain]
         # Without a shared baseline the scale took one of their own.
         off += [ratio - shift for ratio in kept][0 if plain else 1 :]
-        scaled += [replace(item, ms_per_token=item.ms_per_token * float(np.exp(shift))) for item in there]
+        scaled += [replace(item, ms_per_token=item.pace_ms * float(np.exp(shift))) for item in there]
     if len(off) >= _FEWEST:
         chance = float(chi2.sf(sum(value**2 for value in off) / _OFF**2, len(off)))
         if chance < _CHANCE:

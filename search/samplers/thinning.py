@@ -67,7 +67,7 @@ def _merits(axis: Objective, configs: Sequence[SpecConfig], seen: Mapping[SpecCo
     """Logarithms of an objective's values, more being better; not a number where it was not measured."""
     if axis.link is not None:
         scale, power = axis.link
-        paces = np.array([seen[config].ms_per_token if config in seen else np.nan for config in configs])
+        paces = np.array([seen[config].pace_ms if config in seen else np.nan for config in configs])
         logs = np.log(scale) + power * np.log(paces)
     else:
         name, floor = axis.metric.name, axis.metric.floor

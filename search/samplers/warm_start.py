@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean
 
 from search.config import SpecConfig
 from search.engines.recording import Recording, read_recording, result_of
@@ -76,7 +77,10 @@ def recorded_evidence(
             result_of(row, repeat=place, requests=0, computed=recording.computed) for place, row in enumerate(rows, 1)
         ]
         observations += observations_of(config, phases, objectives)
-    starts = [Start(config, started=True) for config in dict.fromkeys(item.config for item in observations)]
+    for (config, load), lengths in recording.accept_lengths().items():
+        observations.append(Observation(config, load, None, accept_length=fmean(lengths)))
+    timed = dict.fromkeys(item.config for item in observations if item.ms_per_token is not None)
+    starts = [Start(config, started=True) for config in timed]
     for config, failure in recording.failures().items():
         if failure.reason.blame is Blame.CONFIG:
             starts.append(failed_start(config, failure.reason))

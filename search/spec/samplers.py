@@ -42,5 +42,8 @@ STOCK: Final[Mapping[str, Callable[[int], BaseSampler] | None]] = {
 FRONTIER: Final = "frontier"
 """Our own, which learns from the model of the server (`search.samplers.frontier`)."""
 
-SAMPLERS: Final = (FRONTIER, *STOCK)
+TRAFFIC: Final = "traffic"
+"""The same belief, searching for the one config that serves a study's `traffic` best (`search.samplers.traffic`)."""
+
+SAMPLERS: Final = (FRONTIER, TRAFFIC, *STOCK)
 """All names, the default first."""

@@ -26,10 +26,11 @@ from search.contracts import Phase
 from search.deployment import ArgValue, CheckpointFacts, Deployment, Hardware, Patch
 from search.dialects import Dialect
 from search.masking import is_harmless
-from search.metrics import DEFAULTS, METRICS, Objective, Objectives, loads_of
+from search.metrics import DEFAULTS, METRICS, Objective, Objectives, Traffic, loads_of
 from search.server.command import OWNED_ARGUMENTS
 from search.space import Space, SpaceChoices, enumerate_space
-from search.spec.samplers import FRONTIER
+from search.spec.samplers import FRONTIER, TRAFFIC
+from search.spec.traffic import TrafficShares, share_of
 from search.spec.types import (
     Concurrency,
     ConfigId,
@@ -405,17 +406,7 @@ AnyQuestion: TypeAlias = Annotated[
 """`{config: v2-k1-s2-d3, against: [off], at: [100]}`, or `{knob: topk, value: 2, against: [1, 4], at: [1, 100]}`."""
 
 
-def _share_of(value: object) -> object:
-    """`2%` as 0.02; everything else as it is."""
-    if isinstance(value, str) and value.strip().endswith("%"):
-        try:
-            return float(value.strip()[:-1]) / 100
-        except ValueError:
-            return value
-    return value
-
-
-Worth: TypeAlias = Annotated[float, BeforeValidator(_share_of), Field(gt=0, lt=1)]
+Worth: TypeAlias = Annotated[float, BeforeValidator(share_of), Field(gt=0, lt=1)]
 """A share of a gain: `2%` or 0.02."""
 
 
@@ -484,6 +475,7 @@ class StudySpec(_Part):
     known: tuple[ConfigId, ...] = Field((), strict=False, max_length=MOST_KNOWN)
     questions: dict[Name, AnyQuestion] = {}
     worth: Worth = 0.02
+    traffic: TrafficShares = {}
     measure: MeasureSpec = MeasureSpec()
     budget: BudgetSpec = BudgetSpec()
     serving: ServingSpec = ServingSpec()
@@ -526,6 +518,11 @@ class StudySpec(_Part):
                 f"`objectives` with {limited[0]} must have a limit to count by, but `measure.limits` has none; set "
                 "`ttft_ms`, `tpot_ms` or both there"
             )
+        if self.sampler == TRAFFIC and not self.traffic:
+            raise ValueError(
+                f"`traffic` must say which loads the sampler {TRAFFIC!r} searches for, but there is none; write "
+                "`traffic: {1: 20%, 100: 80%}`, or take another sampler"
+            )
         for name, question in self.questions.items():
             if isinstance(question, KnobQuestionSpec):
                 self._knows(name, question)
@@ -557,7 +554,12 @@ class StudySpec(_Part):
     @property
     def loads(self) -> tuple[int, ...]:
         """All concurrencies that are measured, ascending."""
-        return tuple(sorted({*self.objective_loads, *self.watch}))
+        return tuple(sorted({*self.objective_loads, *self.watch, *self.traffic}))
+
+    @property
+    def used(self) -> Traffic | None:
+        """The traffic as everything but the study file takes it; None without any."""
+        return Traffic(tuple(self.traffic.items())) if self.traffic else None
 
     def tokens_at(self, load: int) -> int:
         """Output tokens that one launch measures at a load, warm-up included: two rounds, if nothing drifts."""

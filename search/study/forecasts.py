@@ -47,10 +47,12 @@ class Settled:
         gain: Expected growth of the front by the best next launch, as a share of its hypervolume.
         noise_gain: The share by which the front would seem to grow if one of its configs were launched
             again, by the study's own scatter alone.
+        goal: What a launch is to do, where it is not a front that is searched for.
     """
 
     gain: float
     noise_gain: float
+    goal: str = "grow the front"
 
     @property
     def is_reached(self) -> bool:
@@ -62,10 +64,11 @@ class Settled:
     @property
     def words(self) -> str:
         """For people: both numbers."""
-        hidden = f"starting one of its configs again would seem to grow it by {self.noise_gain:.2%}, by scatter alone"
+        seems = "grow it" if self.goal == "grow the front" else "do so"
+        hidden = f"starting one of its configs again would seem to {seems} by {self.noise_gain:.2%}, by scatter alone"
         if self.noise_gain > MOST_LEFT:
             hidden += "; what that hides is for further starts of the contenders"
-        return f"the best next launch is expected to grow the front by {self.gain:.2%}, and {hidden}"
+        return f"the best next launch is expected to {self.goal} by {self.gain:.2%}, and {hidden}"
 
     def __str__(self) -> str:
         return f"the search ends by itself: {self.words}"
@@ -85,7 +88,8 @@ def settled_by(
     outlook = sampler.outlook(study)
     if not outlook.front or outlook.measured_count < _FEWEST_MEASURED:
         return None
-    return Settled(outlook.expected_gain(sampler.remaining(study)), outlook.noise_gain_of(_own_noise(axes, launches)))
+    expected = outlook.expected_gain(sampler.remaining(study))
+    return Settled(expected, outlook.noise_gain_of(_own_noise(axes, launches)), sampler.goal)
 
 
 def _own_noise(axes: Objectives, launches: Sequence[LaunchRecord]) -> tuple[float, ...]:

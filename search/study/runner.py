@@ -17,6 +17,7 @@ from search.samplers.factory import make_sampler
 from search.samplers.finite import FiniteSpaceSampler
 from search.samplers.warm_start import earlier_evidence
 from search.server.scrub import scrub
+from search.spec.samplers import FRONTIER, TRAFFIC
 from search.spec.stored import masker_of
 from search.storage.heartbeat import heartbeat
 from search.storage.optuna_side import quiet_optuna
@@ -159,9 +160,12 @@ def _sampler(context: StudyContext, name: str, seed: int | None, watch: Watch) -
         objectives=spec.axes,
         cost=launch_cost(spec),
         tables=earlier.tables,
+        traffic=spec.used,
     )
     for line in earlier.words:
-        watch.notice(line if name == "frontier" else f"{line}; only `frontier` learns from it, and this is `{name}`")
+        watch.notice(
+            line if name in (FRONTIER, TRAFFIC) else f"{line}; only `frontier` learns from it, and this is `{name}`"
+        )
     return sampler
 
 

@@ -114,7 +114,7 @@ class StageBudgets:
             (
                 "search",
                 self.search,
-                "at most, as the sampler proposes; `frontier` ends it when no launch is expected to pay",
+                "at most, as the sampler proposes; `frontier` and `traffic` end it when no launch is expected to pay",
             ),
             (
                 "confirm",

@@ -55,8 +55,8 @@ class Basis:
 
     def best_at(self, load: int) -> Observation | None:
         """The fastest number at a load."""
-        seen = [item for item in self.observations if item.load == load]
-        return min(seen, key=lambda item: item.ms_per_token, default=None)
+        seen = [item for item in self.observations if item.load == load and item.ms_per_token is not None]
+        return min(seen, key=lambda item: item.pace_ms, default=None)
 
 
 def basis_of_launches(

@@ -119,7 +119,7 @@ class Predictor:
             best_tps=best.output_tps if best else None,
             beats=None
             if best is None or own
-            else float(self.outlook.belief.probability_below(np.log(best.ms_per_token), load, of_launch=True)[place]),
+            else float(self.outlook.belief.probability_below(np.log(best.pace_ms), load, of_launch=True)[place]),
             model_tps=predict(self.physics.model, config, load, running_limit=limit).output_tps,
             model_band=None if band is None else (band.low, band.high),
         )
@@ -174,7 +174,7 @@ class Predictor:
             return None
         prior = self.outlook.prior.part((config, twin, *(item.config for item in self.basis.believed)))
         index, belief = prior.index, Belief.given(prior, self.basis.believed)
-        goal = float(np.log(best.ms_per_token))
+        goal = float(np.log(best.pace_ms))
         middle, sd = float(belief.expected(load)[index[twin]]), float(belief.std(load)[index[twin]])
 
         def even(log_ms: float) -> bool:

@@ -4,7 +4,7 @@
     python tests/e2e/hostile_inputs.py --seed 7  # other mutants
 
 Each is given to the command that reads it, in this process: `plan` for a study file, `run --replay` for a recorded
-table, `report` for a database, and what reads a server's log. It must end in a right answer or a clear error.
+table, `report` for a database, what reads a server's log, and `import` for a table that somebody brings. It must end in a right answer or a clear error.
 """
 
 from __future__ import annotations
@@ -195,6 +195,7 @@ def cases(seed: int, base: Path) -> Iterator[Case]:
     yield from _tables(chance, base / "table")
     yield from _databases(chance, base / "trials.db")
     yield from _logs(chance)
+    yield from _brought(chance)
 
 
 def good_inputs(base: Path) -> None:
@@ -356,6 +357,52 @@ def _logs(chance: random.Random) -> Iterator[Case]:
         yield Case("log", "mutated", given(_mutant(chance.choice(good), chance)))
 
 
+BROUGHT = {
+    "markdown": "words\n| bs | steps | topk | num_draft | throughput | acc len |\n| - | - | - | - | - | - |\n| 1 | 0 | 0 | 0 | 222.47 | - |\n"
+    "| 64 | 3 | 3 | 8 | 1,172.99 | 2.20 |\n",
+    "by load": "Throughput\nConfig | BS=1 | BS=64\n-- | -- | --\nStatic 3_1_4 | **195** | 3555\nbaseline | 90 | -\n",
+    "lines": '{"max_concurrency": 4, "output_throughput": 1067.8, "mean_tpot_ms": 3.6, "tag": "v2-k1-s3-d4", "x": {"y": [1]}}\n'
+    * 2,
+    "curve": "pos;accept_at\n1;80%\n2;0.6\n3;0.5\n",
+}
+
+
+def _brought(chance: random.Random) -> Iterator[Case]:
+    """Somebody's table, imported and then asked."""
+
+    def given(raw: bytes, *more: str) -> Callable[[], tuple[int, str, BaseException | None]]:
+        def give() -> tuple[int, str, BaseException | None]:
+            Path("rec").write_bytes(raw)
+            told = asked("import", "rec", "--to", "brought", "--source", "x", "--spec-version", "v2", *more)
+            if told[0] or told[2]:
+                return told
+            after = asked("whatif", "--recording", "brought", "--release", "0.5.16", "v2-k1-s2-d3")
+            # A table of one load answers no what-if, and says so.
+            return told if after[0] == 2 and after[1].strip() and after[2] is None else after
+
+        return give
+
+    for name, text in BROUGHT.items():
+        at = ("--at", "8") if name == "curve" else ()
+        yield Case("brought", name, given(text.encode(), *at))
+        for _ in range(8):
+            yield Case("brought", f"{name}, mutated", given(_mutant(text.encode(), chance), *at))
+        for cell in chance.sample(CELLS, 4):
+            spoilt = text.replace("64", cell).replace("0.6", cell).replace("3.6", cell)
+            yield Case(
+                "brought", f"{name} with {cell[:20]!r}", given(spoilt.encode("utf-8", errors="surrogatepass"), *at)
+            )
+    for more in (
+        ("--map", "="),
+        ("--map", "a=b=c"),
+        ("--where", "="),
+        ("--config", "\x1b"),
+        ("--gpus", "9" * 400 + "x H100"),
+        ("--note", "\n"),
+    ):
+        yield Case("brought", f"words {more}", given(BROUGHT["markdown"].encode(), *more))
+
+
 def _mutant(raw: bytes, chance: random.Random) -> bytes:
     """A few bytes flipped, cut out, doubled, swapped or put in."""
     data = bytearray(raw)
@@ -419,7 +466,7 @@ def _wrong(code: int, text: str, error: BaseException | None, inside: Path, fold
         return "an error without words"
     if len(text) > 200_000:
         return f"{len(text)} characters of words"
-    allowed = {"lab.yaml", "trials.db", "trials.db-wal", "trials.db-shm", "reports", "rec", "server.log"}
+    allowed = {"lab.yaml", "trials.db", "trials.db-wal", "trials.db-shm", "reports", "rec", "server.log", "brought"}
     odd = [path for path in inside.iterdir() if path.name not in allowed]
     odd += [path for path in folder.rglob("*") if path.is_file() and not path.is_relative_to(inside)]
     odd += [path for path in folder.rglob("*") if path.name == "hit" or path.is_symlink()]

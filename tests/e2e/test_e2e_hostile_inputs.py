@@ -5,7 +5,7 @@ from hostile_inputs import cases, good_inputs, tried
 
 pytestmark = pytest.mark.slow(100)
 
-AT_LEAST = {"study file": 80, "table": 80, "database": 40, "log": 40}
+AT_LEAST = {"study file": 80, "table": 80, "database": 40, "log": 40, "brought": 50}
 
 
 @pytest.fixture(scope="module")
