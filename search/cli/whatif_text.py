@@ -227,7 +227,7 @@ class _Page:
 
 def _table(config_id: str, expectation: Expectation, *, modelled: bool, calibrated: bool) -> Iterator[str]:
     best = "modelled baseline" if modelled else "best measured"
-    rows: list[tuple[str, ...]] = [("", "expected", "90% band", best, "chance to beat", "cost model")]
+    rows: list[tuple[str, ...]] = [("", "expected", "90% band", best, "beats it", "cost model")]
     rows += map(_row, expectation.loads)
     if not calibrated:  # what was fitted to nothing here says nothing here
         rows = [row[:-1] for row in rows]
@@ -254,7 +254,7 @@ def _row(load: AtLoad) -> tuple[str, ...]:
         best,
         "-" if load.beats is None else share(load.beats),
         tps(load.model_tps)
-        + ("" if load.model_band is None else f" ({tps(load.model_band[0])} to {tps(load.model_band[1])})"),
+        + ("" if load.model_band is None else f" ({tps(load.model_band[0])}-{tps(load.model_band[1])})"),
     )
 
 

@@ -40,6 +40,8 @@ _UNSTABLE = 0.10
 _NOTHING_IN_COMMON = 0.05
 _MUCH_IN_COMMON = 0.25
 _COLLAPSE = 0.5
+_AGREES = 0.45
+"""A baseline that agrees with itself less than this loses some answers from their first tokens on, too."""
 _PART = 0.15
 """Answers that are none may be so many more than the baseline's, as a share: honest rounding garbles none of them."""
 _PART_LEVEL = 0.02
@@ -262,7 +264,7 @@ def _lost(cross: Floats, reference: Floats, rng: np.random.Generator) -> str:
     """
     lost, own = cross < _NOTHING_IN_COMMON, reference < _NOTHING_IN_COMMON
     more = lost.astype(float) - own
-    if float(reference.mean()) < _MUCH_IN_COMMON or more.mean() < _PART or _sign_flips(more, rng) > _PART_LEVEL:
+    if float(reference.mean()) < _AGREES or more.mean() < _PART or _sign_flips(more, rng) > _PART_LEVEL:
         return ""
     return f"{int(lost.sum())} of {len(lost)} answers share nothing with the baseline's ({int(own.sum())} of its own)"
 

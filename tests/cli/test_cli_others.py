@@ -65,7 +65,7 @@ def test_plan_says_what_short_hours_leave_out_known_configs_last():
     done = search("plan", "--study", "kimi-k25", "--hours", "3")
     assert "budget: 40 launches and 3 hours; about 3h00m" in done.stdout
     left_out = [line.strip() for line in done.stdout.splitlines() if line.startswith("  left out: ")]
-    assert left_out[0] == "left out: 6 of 7 confirmations" and "launches that the sampler could propose" in left_out[1]
+    assert left_out[0] == "left out: 7 of 8 confirmations" and "launches that the sampler could propose" in left_out[1]
     shorter = search("plan", "--study", "kimi-k25", "--hours", "1", "--json").stdout
     told = json.loads(shorter)
     assert told["budget_hours"] == 1.0

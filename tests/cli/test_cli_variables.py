@@ -9,7 +9,7 @@ from search.cli.app import app
 
 STUDY = """\
 study: pcie
-model: {target: /m/llama, draft: /m/draft, algorithm: EAGLE3, architecture: LlamaForCausalLM, tp: 8}
+model: {target: /m/Kimi-K2.5, draft: /m/draft, algorithm: EAGLE3, architecture: LlamaForCausalLM, tp: 8}
 hardware: {gpus: 8, kind: RTX PRO 6000, sm: 120, memory_gib: 95, links: pcie}
 engine: {release: 0.5.16, env: {HF_TOKEN: hf_abcdefghijklmnopqrstu}}
 space:
@@ -19,6 +19,7 @@ space:
   num_draft_tokens: [tree]
   env: {NCCL_P2P_LEVEL: [unset, SYS]}
 known: [v2-k1-s2-d3+NCCL_P2P_LEVEL=SYS]
+simulation: {physics: kimi-k25-story}
 budget: {launches: 8, confirm: 0, ladder: 0, closing: false}
 """
 

@@ -16,6 +16,7 @@ from search.contracts import PhaseResult
 from search.samplers.finite import FiniteSpaceSampler, SpaceExhausted
 from search.storage.optuna_side import quiet_optuna
 from search.storage.records import LaunchRecord
+from search.study.neighbours import Neighbours
 from search.study.trials import Trials
 
 
@@ -40,12 +41,14 @@ class OptunaEntrant:
         with quiet_optuna():
             self._study = optuna.create_study(directions=directions_of(table), sampler=sampler)
         self._trials = Trials(self._study, sampler, table.spec, "replay")
+        self._neighbours = Neighbours(table.space.configs, spare=sampler.spare, notice=lambda _: None)
         self._gate = gate
         self._launches: list[LaunchRecord] = []
         self._open: Trial | None = None
 
     def ask(self, fixed: SpecConfig | None) -> SpecConfig | None:
-        """See `Entrant`."""
+        """See `Entrant`; what must fail as an earlier launch did is left out, as in a study."""
+        self._neighbours.learn(self._launches)
         with quiet_optuna():
             try:
                 asked = self._trials.ask(fixed, stage="search" if fixed is None else "known")
