@@ -44,6 +44,7 @@ def judge(spec: StudySpec, launches: Sequence[LaunchRecord], memo: Memo | None =
         *drift_sentences(drifts),
         *slot_sentences(launches, arenas),
     )
+    of_traffic = tuple(traffic_sentences(spec, arenas))
     return Judgement(
         baselines=tuple(result for result in results if not result.config.speculates),
         results=tuple(results),
@@ -53,7 +54,8 @@ def judge(spec: StudySpec, launches: Sequence[LaunchRecord], memo: Memo | None =
         picks=tuple(picks(spec, results, winners, at_objectives)),
         failures=tuple(_failures(launches)),
         verdicts=answers,
-        headlines=(*headlines(results, winners, beyond, at_objectives), *traffic_sentences(spec, arenas), *cautions),
+        headlines=(*headlines(results, winners, beyond, at_objectives), *of_traffic, *cautions),
+        traffic=of_traffic,
         cautions=cautions,
         remarks=(
             *remarks(results, launches, order),

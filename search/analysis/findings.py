@@ -330,6 +330,7 @@ class Judgement:
             worth a launch, not facts. Empty unless the study is simulated.
         headlines: The answer in words, one sentence each: winner per load, from which load to
             which speculation pays, what drifted, what rests on extrapolation.
+        traffic: Those of the headlines that answer for the study's traffic; none where it names none.
         cautions: Those of the headlines that say how far the others may be trusted: scatter that is assumed, hosts and
             slots that drifted.
         remarks: What people should know of single configs, one sentence each: repeats that stand
@@ -351,6 +352,7 @@ class Judgement:
     failures: tuple[FailedLaunch, ...]
     verdicts: tuple[QuestionVerdict, ...]
     headlines: tuple[str, ...]
+    traffic: tuple[str, ...] = ()
     cautions: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     barred: tuple[SpecConfig, ...] = ()

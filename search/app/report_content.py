@@ -93,6 +93,7 @@ def rehearsed(judgement: Judgement) -> Judgement:
         picks=(),
         verdicts=(),
         headlines=(),
+        traffic=(),
         cautions=(),
         remarks=(),
         objective_winners=(),

@@ -67,7 +67,9 @@ def plain(text: str) -> str:
 def decide(content: ReportContent) -> Decision:
     """The decision of a study, from its launches and its judgement alone."""
     made = _decide(content)
-    basis = () if made.verdict in ("nothing", "rehearsal") else tuple(_basis(content, made.choices))
+    basis = (
+        () if made.verdict in ("nothing", "rehearsal") else (*_basis(content, made.choices), *content.judgement.traffic)
+    )
     return Decision(
         made.verdict,
         made.sentence,
