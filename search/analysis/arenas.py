@@ -34,7 +34,7 @@ HELD_OUT = "held-out"
 
 
 def prompt_set_of(launch: LaunchRecord, phase: PhaseResult) -> str:
-    """Which prompts a phase was sent. Rows from before the phase told it: confirmations had those held out."""
+    """Which prompts a phase was sent. Rows from before the phase recorded it: confirmations had those held out."""
     held_out = launch.stage == "confirm" if phase.held_out is None else phase.held_out
     return HELD_OUT if held_out else SEARCH
 

@@ -21,7 +21,7 @@ Band: TypeAlias = tuple[float, float, float]
 BAND = 0.90
 """Share of numbers that are to lie between the quantiles of `Expected`."""
 _CHANCE = 0.05
-"""A share or a bias that comes by chance more rarely is told."""
+"""A share or a bias that comes by chance more rarely is reported."""
 _FEW = 4
 """With fewer numbers nothing is said of bands and bias."""
 _SURE = 0.8

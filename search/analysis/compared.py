@@ -1,6 +1,6 @@
 """Several studies or recordings beside one another: what is better, worse, the same, and which decision changes.
 
-Two tables of two hosts tell nothing of a config's own speed: no scatter that anybody measured covers another host. What
+Two tables of two hosts say nothing of a config's own speed: no scatter that anybody measured covers another host. What
 they tell is a config's gain over the baseline that ran beside it, so that is what is compared, and a speed only where one
 host ran all. Statistics are those of a study (`search.stats`); the chance of a false difference in one comparison of
 tables is that of a false gain in a study, shared among all that is looked at.
@@ -136,7 +136,7 @@ def compared(sides: Sequence[Side], *, worth: float = WORTH, level: float = LEVE
     Args:
         sides: At least two. Readings that share slot and prompt set in several ran on one host.
         worth: Smallest change that matters.
-        level: Chance of any false change among all that are told.
+        level: Chance of any false change among all that are reported.
     """
     pairs = list(pairwise(sides))
     if len(sides) > 2:

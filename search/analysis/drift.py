@@ -1,4 +1,4 @@
-"""Whether the host is at the end of a study what it was at its beginning, told by its baseline."""
+"""Whether the host is at the end of a study what it was at its beginning, shown by its baseline."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class Expectations:
 
     @classmethod
     def of(cls, spec: StudySpec) -> Expectations | None:
-        """Those of a study; None where its cost model was fitted to nothing, so that no band can be told."""
+        """Those of a study; None where its cost model was fitted to nothing, so that no band is known."""
         if not _physics(spec.simulation.physics).members:
             return None
         return cls(spec.simulation.physics, spec.engine.max_running_requests)

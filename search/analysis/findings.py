@@ -22,7 +22,7 @@ class Gain:
 
     Attributes:
         lo: Lower end of the 95% interval of what many further starts would come out at; of the fit's 90% band where
-            `band`. None where nothing is to be told, as of a baseline over itself.
+            `band`. None where nothing is to be said, as of a baseline over itself.
         hi: Upper end.
         assumed: Scatter between starts is assumed, not measured: the interval carries no claim.
         band: Nobody measured it: what a fitted simulator expects, and how far forms of about equal fit disagree.
@@ -55,7 +55,7 @@ class LoadResult:
         rate: Output tokens per second: `1000 / tpot_ms` at concurrency 1, the steady window's
             throughput above it. This is what configs are compared by at a load. With the interval of what many
             further starts would come out at; of an extrapolated value with the fit's 90% band.
-        tpot_ms: Time per output token; None where a recorded table does not tell it.
+        tpot_ms: Time per output token; None where a recorded table does not hold it.
         ttft_ms: Time to first token, likewise.
         accept_length: Mean over repeats; None without speculation.
         extrapolated: A simulated value outside what the simulator was fitted to.
@@ -63,7 +63,7 @@ class LoadResult:
         accept: The accept length with its interval.
         outliers: Repeats that stand apart, one sentence each; they are in the values all the same.
         tails: Mean and 99th percentile of times that have no interval of their own, by the names of
-            `PhaseResult`, with their range over repeats; only what was told.
+            `PhaseResult`, with their range over repeats; only what was recorded.
     """
 
     concurrency: int
@@ -137,12 +137,12 @@ class LoadWinner:
     """The answer at one load.
 
     Attributes:
-        config: The simplest of what cannot be told from the best that beats the baselines; a baseline where nothing
+        config: The simplest of what cannot be distinguished from the best that beats the baselines; a baseline where nothing
             does.
         baseline: The best measured baseline at this load, which all gains are over.
         gain: Of `config` over `baseline`; 1 when the winner is the baseline.
         claimed: The gain is real, at the level of the whole study.
-        tied: Others that cannot be told from the best, fastest first.
+        tied: Others that cannot be distinguished from the best, fastest first.
         equal_fusion_gain: The same over `off` at the winner's own all-reduce fusion; None when that
             was not measured or the winner does not speculate.
         extrapolated: Nobody measured it: what a simulator expects beyond its data.
@@ -150,7 +150,7 @@ class LoadWinner:
         same: Those of `tied` that are shown to be within the study's `worth` of the winner.
         assumed: Scatter between starts is assumed at this load, so no gain could be claimed.
         compared: Configs that speculate and were measured at this load.
-        slower: Each of those is told to be slower than the baseline.
+        slower: Each of those is shown to be slower than the baseline.
         only_expected: The fit of a simulator alone speaks here: gains are its bands.
     """
 
@@ -179,7 +179,7 @@ class ObjectiveWinner:
     Attributes:
         config: As of a `LoadWinner`, by the objective's value.
         gain: How much better it is than the best baseline, as a ratio; None where the winner is a baseline.
-        tied: Others that cannot be told from the best, best first.
+        tied: Others that cannot be distinguished from the best, best first.
         ahead: See `Ahead`, best first.
     """
 

@@ -25,7 +25,7 @@ def headlines(
     beyond: Sequence[LoadWinner] = (),
     at_objectives: Sequence[ObjectiveWinner] = (),
 ) -> list[str]:
-    """One sentence each; none without a winner. What the study was told to search for stands first.
+    """One sentence each; none without a winner. What the study searches for stands first.
 
     Args:
         results: Of all configs.
@@ -138,7 +138,7 @@ def _with_bounds(rate: Estimate) -> str:
 def _tie(winner: LoadWinner, told: SpecConfig) -> str:
     others = [config for config in (winner.config, *winner.tied) if config != told]
     if not others or winner.assumed:
-        return ""  # on assumed scatter nothing can be told from anything
+        return ""  # on assumed scatter nothing can be distinguished from anything
     return f" (a tie with {listed(others)}{_same(winner, others)})"
 
 

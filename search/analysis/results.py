@@ -156,7 +156,7 @@ def ordered(notes: Iterable[Note]) -> tuple[Note, ...]:
 
 
 def _result(spec: StudySpec, launches: Sequence[LaunchRecord]) -> ConfigResult | None:
-    """None without both objectives, as where a recorded table does not tell one."""
+    """None without both objectives, as where a recorded table does not hold one."""
     phases: dict[int, list[PhaseResult]] = {}
     sources: dict[int, list[str]] = {}
     for launch in launches:
@@ -195,9 +195,9 @@ def _objective(axis: Objective, at: LoadResult | None, phases: Mapping[int, list
 
 @lru_cache(maxsize=8192)
 def metric_estimate(metric: Metric, repeats: tuple[PhaseResult, ...]) -> Estimate | None:
-    """A metric over repeats of one concurrency; None where no repeat tells it.
+    """A metric over repeats of one concurrency; None where no repeat holds it.
 
-    Time per token and throughput have intervals from what is within a repeat; of the others repeats alone tell.
+    Time per token and throughput have intervals from what is within a repeat; of the others repeats alone show it.
     """
     values = [value for repeat in repeats if (value := metric.of(repeat)) is not None]
     if not values:
@@ -222,7 +222,7 @@ def launch_load(launch: LaunchRecord, concurrency: int) -> LoadResult | None:
 
 
 def launch_objective(axis: Objective, launch: LaunchRecord) -> Estimate | None:
-    """What one launch alone says of an objective; None where it does not tell it."""
+    """What one launch alone says of an objective; None where it does not hold it."""
     load = axis.concurrency
     return _objective(axis, launch_load(launch, load), {load: list(launch.repeats(load))})
 

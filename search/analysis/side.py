@@ -25,7 +25,7 @@ class Side:
 
     Attributes:
         name: For people.
-        release: Of SGLang; empty where nobody told.
+        release: Of SGLang; empty where unknown.
         conditions: What its numbers depend on, flat, by name.
         readings: By concurrency, then by config: time per token at concurrency 1, throughput above it.
         objectives: Concurrencies of its objectives, tested before others.

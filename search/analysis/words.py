@@ -26,7 +26,7 @@ def gain_words(told: Gain | Estimate) -> str:
 
 
 def settled_by(told: Gain) -> str:
-    """How many starts would tell what is not told yet; empty where that cannot be said."""
+    """How many starts would show what is not shown yet; empty where that cannot be said."""
     comparison = told.comparison
     if comparison is None or comparison.separable is not False:
         return ""

@@ -36,7 +36,7 @@ def compare_tables(names: Sequence[str], storage: str, *, same_host: bool) -> Co
     Args:
         names: Two or more, in order.
         storage: Where studies are.
-        same_host: One machine ran all of them, which no table can tell.
+        same_host: One machine ran all of them, which no table says.
 
     Raises:
         UsageError: There are too few, one is not there, or nothing of two can be compared.
@@ -123,7 +123,7 @@ def side_of_study(study: StudyRecord, launches: Sequence[LaunchRecord]) -> Side:
 
 
 def unlike(before: Side, after: Side) -> list[str]:
-    """Conditions that differ, `name: before -> after` each; what one side does not tell is no difference."""
+    """Conditions that differ, `name: before -> after` each; what one side does not say is no difference."""
     known = sorted(before.conditions.keys() & after.conditions.keys())
     return [
         f"{name}: {before.conditions[name]} -> {after.conditions[name]}"

@@ -99,7 +99,7 @@ def columns_of(table: TextTable, maps: Sequence[str], *, worker: str, one_load: 
     Args:
         table: With its header.
         maps: `COLUMN=FIELD`, `LABEL=CONFIG`, either `=skip`, or `cells=FIELD`.
-        worker: Of configs that do not say it, to tell labels from other text.
+        worker: Of configs that do not say it, to distinguish labels from other text.
         one_load: The command names one load for the whole table.
 
     Raises:

@@ -34,7 +34,7 @@ def label_config(label: str, *, worker: str) -> SpecConfig | None:
         worker: `v1` or `v2`, for labels that do not say it; empty where nobody did.
 
     Raises:
-        UsageError: It names a config that cannot be, or one whose worker nobody told.
+        UsageError: It names a config that cannot be, or one whose worker nobody named.
     """
     try:
         return SpecConfig.from_id(label)
@@ -79,12 +79,12 @@ def shape_config(
         topk: Width; 0 with `num_steps` 0 for no speculation.
         num_steps: Depth.
         num_draft_tokens: Where the table says it.
-        worker: `v1` or `v2`; empty where nobody told.
+        worker: `v1` or `v2`; empty where unknown.
         what: The row, for errors.
         more: Further knobs.
 
     Raises:
-        UsageError: The tree cannot be, or nobody told the worker.
+        UsageError: The tree cannot be, or nobody named the worker.
     """
     extra = dict(more or {})
     if num_steps == 0:

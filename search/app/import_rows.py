@@ -37,7 +37,7 @@ class Reading:
     Attributes:
         line: Of the source.
         values: By field, in its unit.
-        conditions: Cells that may tell two rows of one config and load apart.
+        conditions: Cells that may distinguish two rows of one config and load.
         derived: What was computed to get a value, one sentence each.
     """
 

@@ -115,7 +115,7 @@ def imported(
     earlier = before.rows if before is not None else ()
     rows = tuple(_rows(read.readings, earlier))
     if before is not None:
-        about = replace(about, model="", draft="", algorithm="", gpus="", date="", note="")  # as it was told at first
+        about = replace(about, model="", draft="", algorithm="", gpus="", date="", note="")  # as it was read at first
     derived = dict.fromkeys(line for reading in read.readings for line in reading.derived)
     meta = meta_of(about, name, (*earlier, *rows), table, columns.fields, derived, before)
     return Imported(
@@ -201,9 +201,9 @@ def _remarks(read: Read, left_out: Sequence[str], derived: Mapping[str, None], r
     if read.unknown:
         said.append(f"cells without a number: {read.unknown}")
     if not any(row.measured for row in rows):
-        said.append("no rate is in it: it tells priors how many drafts are accepted, and nothing of speed")
+        said.append("no rate is in it: priors learn from it how many drafts are accepted, and nothing of speed")
     elif not any(row.measured and not row.config.speculates for row in rows):
         said.append(
-            "no baseline is in it: gains over no speculation cannot be told from it, and a replay has nothing to compare with"
+            "no baseline is in it: gains over no speculation cannot be had from it, and a replay has nothing to compare with"
         )
     return said

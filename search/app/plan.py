@@ -210,7 +210,7 @@ def expected_launch_s(spec: StudySpec, model: CostModel, config: SpecConfig) -> 
 
 @dataclass(frozen=True, slots=True)
 class Estimates:
-    """What a study may take before it tells by itself, by its cost model.
+    """What a study may take before it says so by itself, by its cost model.
 
     Attributes:
         launch_s: Of a config: its start, all of its phases, and its stop.

@@ -38,7 +38,7 @@ def ask(options: RunOptions, text: str, recording: Path | None, *, release: str 
     """Answer a question from the best evidence there is. Needs no GPU and no database, and makes none.
 
     Args:
-        options: With the study, or without one where the recording tells enough.
+        options: With the study, or without one where the recording says enough.
         text: The config.
         recording: A recorded table to predict from.
         release: Of SGLang, for a recording that does not say it.

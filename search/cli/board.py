@@ -44,7 +44,7 @@ class _Running:
 
 
 class Board:
-    """Keeps what is told of a run and draws it. Told from several threads, drawn from another.
+    """Keeps what is reported of a run and draws it. Called from several threads, drawn from another.
 
     Args:
         now: Seconds, monotonic.
@@ -163,7 +163,7 @@ class Board:
         )
 
     def _glance(self, running: _Running) -> float | None:
-        """The rate of the phase: what its end told, else what the server's log says now."""
+        """The rate of the phase: what its end reported, else what the server's log says now."""
         if self._now() - running.glanced >= _GLANCE_EVERY_S:
             running.glanced = self._now()
             running.rate = rate_now(self._folder, running.launch.number) or running.rate

@@ -1,4 +1,4 @@
-"""What a command says that was not told its study: which there are."""
+"""What a command says that was not given its study: which there are."""
 
 from __future__ import annotations
 

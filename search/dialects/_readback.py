@@ -167,7 +167,7 @@ def _alike(value: str, found: float) -> bool:
     try:
         return math.isclose(float(value), found, rel_tol=1e-6)
     except ValueError:
-        return True  # no number was asked: the field tells nothing of it
+        return True  # no number was asked: the field says nothing of it
 
 
 def _says_something(text: str) -> bool:

@@ -57,7 +57,7 @@ class Variable:
         choices: The only values it takes, or the words of a list; empty for any.
         least: Of a number.
         most: Of a number; None without an end.
-        default: What an absent one means; None where only the library can tell.
+        default: What an absent one means; None where only the library knows.
     """
 
     kind: str = ""

@@ -194,7 +194,7 @@ def _check(row: Row, *, where: str) -> None:
     if row.measured and row.reason is not None:
         raise UsageError(f"{where}: a row has numbers or a `reason`, but this one has both. Empty one of them.")
     if row.outcome in _GAVE_NUMBERS:
-        # A published curve tells how many drafts are accepted, and no rate.
+        # A published curve shows how many drafts are accepted, and no rate.
         if (row.measured or row.accept_length is not None) and row.concurrency and row.repeat:
             longest = (row.config.num_steps or 0) + 1
             if row.accept_length is not None and row.accept_length > longest:

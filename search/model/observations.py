@@ -34,7 +34,7 @@ class Observation:
         config: What ran.
         load: Concurrency.
         ms_per_token: Of one request: time per output token at concurrency 1, else
-            `1000 * load / output_tps`. None of a published curve, which tells accept lengths alone.
+            `1000 * load / output_tps`. None of a published curve, which holds accept lengths alone.
         relative_sd: Standard error of `ms_per_token` as a share of it; None where nobody repeated.
         accept_length: Output tokens per verify pass; None where not reported or without speculation.
         histogram: Verify passes that accepted 0, 1, 2, … drafts; empty where not reported.
@@ -72,7 +72,7 @@ class Observation:
     @property
     def pace_ms(self) -> float:
         """`ms_per_token` of an observation that is known to have it."""
-        assert self.ms_per_token is not None, "only an earlier table tells accept lengths alone"
+        assert self.ms_per_token is not None, "only an earlier table holds accept lengths alone"
         return self.ms_per_token
 
     @property

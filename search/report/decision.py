@@ -136,7 +136,7 @@ def _on(content: ReportContent, paying: Sequence[LoadWinner], compared: Sequence
 
 
 def _choices(paying: Sequence[LoadWinner]) -> tuple[Choice, ...]:
-    """One per config; a load whose winner cannot be told from a config that is chosen anyway joins that."""
+    """One per config; a load whose winner cannot be distinguished from a config that is chosen anyway joins that."""
     chosen: dict[SpecConfig, list[int]] = {}
     for winner in sorted(paying, key=lambda winner: -winner.concurrency):
         same = next((one for one in chosen if one == winner.config or one in winner.same), winner.config)

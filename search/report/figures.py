@@ -19,7 +19,7 @@ from search.stats.estimates import Estimate
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-# Okabe and Ito's palette: told apart with colour-blind eyes, on white and on near-black.
+# Okabe and Ito's palette: distinguishable with colour-blind eyes, on white and on near-black.
 FAMILY_STYLE: dict[str, tuple[str, str]] = {
     "off": ("#7a7a7a", "diamond"),
     "v1 chain": ("#0072b2", "circle"),

@@ -112,7 +112,7 @@ def winners(content: ReportContent) -> Iterator[Block]:
         Column("ties with", wide=True),
     )
     yield Text(
-        "The simplest config that cannot be told from the best, where that is shown to beat the best baseline; else that "
+        "The simplest config that cannot be distinguished from the best, where that is shown to beat the best baseline; else that "
         f"baseline. {GAIN_KEY}",
         aside=True,
     )

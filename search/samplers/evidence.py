@@ -93,7 +93,7 @@ class TrialEvidence:
         return TrialEvidence(list(self.observations), list(self.starts), list(self.measured), list(self.pending))
 
     def extend(self, other: TrialEvidence) -> None:
-        """Add what further trials tell."""
+        """Add what further trials show."""
         self.observations.extend(other.observations)
         self.starts.extend(other.starts)
         self.measured.extend(other.measured)

@@ -169,7 +169,7 @@ class FrontierSampler(FiniteSpaceSampler):
         return outlook
 
     def _evidence(self, trials: Sequence[FrozenTrial]) -> TrialEvidence:
-        """What trials tell. Those before the first that has not ended are read once: storages give out the same objects."""
+        """What trials show. Those before the first that has not ended are read once: storages give out the same objects."""
         with self._lock:
             known, told = self._read
             # Compares objects, not what is in them, while they are the same: fast however many there are.

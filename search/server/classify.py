@@ -6,7 +6,7 @@ are believed before loose lines, those a scheduler died of (`hit an exception`) 
 echoes only when there is nothing else. Within a chain of exceptions what a phrase knows counts, else
 the outermost, see `Chain.cause`. A crash while starting that no phrase knows is judged by its frames
 and its kind: a rule that somebody stated, a file of the host, or a START_CRASH, of which only the
-next start and a sibling tell whose fault it is (`search.study.blame`).
+next start and a sibling show whose fault it is (`search.study.blame`).
 """
 
 from __future__ import annotations

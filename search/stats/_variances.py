@@ -65,7 +65,7 @@ def corrected(factor: float, repeats: float, *, square: Uncertain, inverse: floa
 
 
 def wider(own: Uncertain, prior: Uncertain) -> Uncertain:
-    """The wider of what data tell and of data with the prior."""
+    """The wider of what data show and of data with the prior."""
     if not own.freedom:
         return prior
     freedom = own.freedom + prior.freedom

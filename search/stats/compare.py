@@ -18,8 +18,8 @@ def compare(a: Sequence[Reading], b: Sequence[Reading], scatter: Scatter) -> Com
 
     - On the prompts that all readings of both answered, where they say which those were.
     - Inside the starts that held both, where there are any: free of the start's scatter, corrected for the place in
-      the start where the study tells what a place does.
-    - Else between starts, within each slot and prompt set that both have seen, weighted by what each tells. Each
+      the start where the study shows what a place does.
+    - Else between starts, within each slot and prompt set that both have seen, weighted by what each shows. Each
       start counts alike, however many repeats it holds.
 
     Args:
@@ -49,7 +49,7 @@ def compare(a: Sequence[Reading], b: Sequence[Reading], scatter: Scatter) -> Com
         pairs.append((split_a[block], split_b[block]) if prompts is None else (prompts.a, prompts.b))
         if prompts is not None:
             spreads.append(prompts.spread)
-    # Sets of prompts tell of one another's spread: their mean, over as many sets as there are.
+    # Sets of prompts inform about one another's spread: their mean, over as many sets as there are.
     spread = satterthwaite(Uncertain(one.variance / len(spreads) ** 2, one.freedom) for one in spreads)
     return _between(pairs, scatter, spread, alike=True)
 

@@ -127,9 +127,9 @@ class Comparison:
         return replace(self, log_ratio=-self.log_ratio, starts=self.starts[::-1], own=self.own[::-1])
 
     def starts_to_settle(self) -> int | None:
-        """Least further starts of each that would tell the two apart with a chance of 80%, were the ratio as it seems.
+        """Least further starts of each that would separate the two with a chance of 80%, were the ratio as it seems.
 
-        None where they are told apart, where scatter was never measured, or where 200 would not do.
+        None where they are separable, where scatter was never measured, or where 200 would not do.
         """
         if self.separable is not False:
             return None

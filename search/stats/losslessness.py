@@ -45,7 +45,7 @@ _AGREES = 0.45
 _PART = 0.15
 """Answers that are none may be so many more than the baseline's, as a share: honest rounding garbles none of them."""
 _PART_LEVEL = 0.02
-"""Of that: six answers of sixteen are told (2 ** -6 = 1.6%)."""
+"""Of that: six answers of sixteen are reported (2 ** -6 = 1.6%)."""
 _GRAM = 4
 _DRAWS = 4000
 

@@ -50,7 +50,7 @@ def step_down(
         statistics: t statistics of the gains; large ones speak for a gain.
         shared: See `max_t_tail`.
         freedom: Likewise; the least of the comparisons' own.
-        enough: Those above it are not worth their integral: once one is, it and all that follow are told as 1.
+        enough: Those above it are not worth their integral: once one is, it and all that follow count as 1.
     """
     order = sorted(range(len(statistics)), key=lambda place: -statistics[place])
     adjusted = [1.0] * len(statistics)

@@ -18,7 +18,7 @@ def reading_of(
     prompt_set: str = "",
     fresh: bool = False,
 ) -> Reading | None:
-    """One phase as a reading of one metric; None where the phase does not tell it.
+    """One phase as a reading of one metric; None where the phase does not hold it.
 
     Prompts go along where their times per token are what the metric is the mean of. A rate of one stream has no
     such prompts: compare times per token and turn the ratio round (`Comparison.inverse`).

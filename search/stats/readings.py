@@ -20,7 +20,7 @@ class Reading:
 
     Attributes:
         start: Number of the server start, unique within a study.
-        value: Positive and finite, in whatever unit; others tell nothing and are left out everywhere.
+        value: Positive and finite, in whatever unit; others count for nothing and are left out everywhere.
         place: Of the measurement in its start, from 0: a start may hold several.
         repeat: Of the phase within the measurement.
         slot: The GPUs and host it ran on.

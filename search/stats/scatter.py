@@ -6,7 +6,7 @@ McCulloch, Variance Components, 1992, chapter 3), with effective degrees of free
 
 What an interval across starts needs is the variance of the *mean of a start*, and that is what starts of one config
 show directly: no difference of two estimates, nothing to cut off at zero, and exact in a balanced design whatever
-both scatters are. The scatter between starts alone, which people are told, is a difference and may come out as zero;
+both scatters are. The scatter between starts alone, which is reported, is a difference and may come out as zero;
 no interval rests on it.
 
 Heavy tails cost intervals across starts next to nothing, since the tail that moves a mean widens them too. Unequal
@@ -69,7 +69,7 @@ class Scatter:
         place: Mean square of measurements about config and start, of starts that hold several.
         place_freedom: Its degrees of freedom.
         place_inverse: Mean of 1 / repeats in those measurements.
-        slope: Change of the logarithm per place, where configs in changing places tell it.
+        slope: Change of the logarithm per place, where configs in changing places show it.
         slope_variance: Of `slope`, in units of `place`.
         prior: Of this study, as of an earlier one of the same deployment; `ASSUMED` stands in below four degrees.
     """
@@ -88,7 +88,7 @@ class Scatter:
 
     @property
     def assumed(self) -> bool:
-        """Whether fewer than four pooled degrees of freedom tell the scatter between starts."""
+        """Whether fewer than four pooled degrees of freedom show the scatter between starts."""
         return self.start_freedom < ENOUGH
 
     @property
@@ -200,7 +200,7 @@ def _squares(values: Iterable[float]) -> float:
 def _effective(cells: list[frozenset[int]], freedom: float) -> float:
     """Degrees of freedom of the pooled mean square when configs share starts, whose scatter then is counted once.
 
-    tr(A G)² / tr(A G A G), A the centring within configs and G telling which means come from one start.
+    tr(A G)² / tr(A G A G), A the centring within configs and G saying which means come from one start.
     """
     every = [start for cell in cells for start in cell]
     if len(every) == len(set(every)):

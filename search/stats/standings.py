@@ -62,7 +62,7 @@ class Judge:
         return first
 
     def unlike(self, one: Sequence[Reading], other: Sequence[Reading]) -> bool | None:
-        """Whether two are told apart, on fresh readings where both have some."""
+        """Whether two are separable, on fresh readings where both have some."""
         told = self.like_with_like(one, other)
         return None if told is None else told.separable is True
 

@@ -1,4 +1,4 @@
-"""Winners: the baseline unless something beats it separably, then the simplest that cannot be told from the best.
+"""Winners: the baseline unless something beats it separably, then the simplest that cannot be distinguished from the best.
 
 How the chance of any false gain in a study is kept at 5%:
 
@@ -41,12 +41,12 @@ class Verdict:
     """The answer of one contest.
 
     Attributes:
-        winner: The simplest of what cannot be told from the best that is claimed; the simplest of what cannot be told
+        winner: The simplest of what cannot be distinguished from the best that is claimed; the simplest of what cannot be distinguished
             from the best baseline where nothing is. None without a measured baseline.
         reference: The best measured baseline, which gains are over.
         gain: Of the winner over the reference; None where that is the winner itself.
         standings: By gain, best first.
-        tied: Others that cannot be told from the best, best first. With nothing claimed: from the winner.
+        tied: Others that cannot be distinguished from the best, best first. With nothing claimed: from the winner.
         same: Those of `tied` that are shown to be within `worth` of the winner.
         ahead: Better than the reference as far as measured, and not claimed; best first.
         assumed: Scatter is assumed, so no gain could be claimed.

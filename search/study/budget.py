@@ -15,7 +15,7 @@ from search.storage.records import LaunchRecord
 from search.study.events import Ending
 
 SAME_ROOT_LINE = 3
-"""Launches in a row that may fail alike before the study stops: one config twice, and another one that tells whether it was
+"""Launches in a row that may fail alike before the study stops: one config twice, and another one that shows whether it was
 the config or what all share."""
 
 STATIC_FAULTS = frozenset({Reason.ARG_UNKNOWN, Reason.MISSING_MODULE, Reason.WEIGHT_LOAD, Reason.DRAFT_MISMATCH})
@@ -168,7 +168,7 @@ def _root(launch: LaunchRecord) -> str:
 def _likeness(launch: LaunchRecord) -> str:
     """What is equal for failures of one cause.
 
-    A config is to blame for what its own numbers tell, such as the bytes that it could not have; where nobody or the
+    A config is to blame for what its own numbers show, such as the bytes that it could not have; where nobody or the
     host is, numbers, addresses and folders are chance.
     """
     of_the_config = launch.blame is Blame.CONFIG and launch.reason is not Reason.DETERMINISTIC_CRASH

@@ -209,7 +209,7 @@ def to_ladder(
     climbed = climbed_families(launches, loads)
     best = _best_of_families(judgement.results)
     if len(best) < 2:
-        return None  # without anything to compare, no load tells more than before
+        return None  # without anything to compare, no load shows more than before
     for family, result in best.items():
         if family not in climbed and not is_behind(result.config):
             return result.config, f"winner per load: the best of {family}"
@@ -219,7 +219,7 @@ def to_ladder(
 def _best_of_families(results: Sequence[ConfigResult]) -> dict[str, ConfigResult]:
     """By family, `off` first and then by score; configs that may not be recommended are left out.
 
-    Of a simulated family the best that rests on data, where there is one: winners are told from those.
+    Of a simulated family the best that rests on data, where there is one: winners are distinguished from those.
     """
     synthetic = all_synthetic(results)
     allowed = [result for result in results if not result.lossy and recommendable(result.notes, synthetic=synthetic)]

@@ -1,4 +1,4 @@
-"""What a run of a study is given, in three frozen values: the study, what the command line wants otherwise, who is told."""
+"""What a run of a study is given, in three frozen values: the study, what the command line wants otherwise, who listens."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Overrides:
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """Who is told what happens.
+    """Who hears what happens.
 
     Attributes:
         listener: Of launches and the end.

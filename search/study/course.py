@@ -86,7 +86,7 @@ class Course:
         )
 
     def _notes(self, first: int) -> Iterator[Note]:
-        """What only several phases of a launch tell."""
+        """What only several phases of a launch show."""
         for concurrency in {result.concurrency for result in self.phases}:
             yield from repeat_notes([result for result in self.phases if result.concurrency == concurrency])
         low = [result for result in self.phases if result.concurrency == first]

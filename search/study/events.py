@@ -1,4 +1,4 @@
-"""What the loop tells whoever watches: terminal, report files, tests."""
+"""What the loop reports to whoever watches: terminal, report files, tests."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ leaves 11% of the front unfound in one race of ten, at 0.2% 3%.
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What the search still expects, against what it could tell from luck.
+    """What the search still expects, against what it could distinguish from luck.
 
     Attributes:
         gain: Expected growth of the front by the best next launch, as a share of its hypervolume.
@@ -93,7 +93,7 @@ def settled_by(
 
 
 def _own_noise(axes: Objectives, launches: Sequence[LaunchRecord]) -> tuple[float, ...]:
-    """How far a start's value lies from the truth, relative, by objective: of starts where enough tell it, else of repeats.
+    """How far a start's value lies from the truth, relative, by objective: of starts where enough show it, else of repeats.
 
     Before starts were repeated, what repeats show is a floor: the search then goes on for longer, not for less long.
     """

@@ -173,7 +173,7 @@ class Launcher:
         except LaunchFailed as error:
             failure = error
             course.leftovers = course.leftovers or tuple(getattr(error, "leftovers", ()))
-            # A played launch tells what its failing would have taken; a real clock has moved by itself.
+            # A played launch shows what its failing would have taken; a real clock has moved by itself.
             clock.spend(error.spent_s)
         except (KeyboardInterrupt, Interrupted):
             course.interrupted = True

@@ -37,7 +37,7 @@ _NOT_FOLLOWED = (
 class Loop:
     """One run of a study: keeps every usable slot busy, ends trials as their launches end, stops in order.
 
-    All of Optuna is asked and told here, in this one thread.
+    All of Optuna is called here, in this one thread.
 
     Args:
         context: The study.
@@ -46,7 +46,7 @@ class Loop:
         trials: Optuna's side.
         progress: Launches so far.
         agenda: Gives out jobs.
-        watch: Who is told what happens.
+        watch: Who hears what happens.
         interrupts: Looked at between launches; a wait for one ends at once.
     """
 
@@ -231,7 +231,7 @@ class Loop:
             self._was_closed = True
             self._notice(
                 f"trial {trial.number} (launch {record.number}) was closed by another driver of this study, which took this one "
-                "for dead; this run goes on, and what it measures counts. It is told once"
+                "for dead; this run goes on, and what it measures counts. It is said once"
             )
         if record.outcome is Outcome.LOST:
             self._agenda.give_up(record.asked)

@@ -51,7 +51,7 @@ class LosslessGate:
     def judge(self, config: SpecConfig, phases: Sequence[PhaseResult]) -> tuple[OutputCheck, ...]:
         """One check per objective concurrency; none for a baseline, whose answers are kept instead.
 
-        None either where no server told any tokens: in a recorded table or a simulation.
+        None either where no server reported any tokens: in a recorded table or a simulation.
         """
         told = {
             load: [answers_of(phase) for phase in phases if phase.concurrency == load] for load in self._concurrencies

@@ -36,7 +36,7 @@ PROBE_REPEAT = 0
 """Marks the probe among the repeats, which count from 1."""
 
 _COMPARED = 2
-"""Least repeats of what is compared in the end, so that it tells how far repeats differ."""
+"""Least repeats of what is compared in the end, so that it shows how far repeats differ."""
 _CHEAP = 0.2
 """A watch phase may take this share of its boot; the first baseline's may take as long as the boot."""
 
@@ -150,7 +150,7 @@ class Measurer:
 
         What is compared in the end is measured with both prompt sets: a baseline, with which searched configs are
         compared on the search's prompts and confirmed ones on the held-out ones; and a confirmation, which beside
-        its search start tells the scatter between starts on equal prompts (phases are cheap against a start).
+        its search start shows the scatter between starts on equal prompts (phases are cheap against a start).
         """
         planned = self._spec.measure.repeats
         most = {load: self._recorded_repeats(record, load, planned) for load in self._spec.objective_loads}
@@ -207,7 +207,7 @@ class Measurer:
     def _watch_sets(self, record: LaunchRecord, concurrency: int, course: Course) -> Iterator[bool]:
         """Whether with held-out prompts, for each set of prompts that a further load is measured with.
 
-        What is compared in the end is sent both sets where that is cheap: only starts on equal prompts tell how far
+        What is compared in the end is sent both sets where that is cheap: only starts on equal prompts show how far
         starts differ, and a phase costs little against a start.
         """
         fresh = record.stage == "confirm"
@@ -250,7 +250,7 @@ class Measurer:
         return True
 
     def _check_outputs(self, config: SpecConfig, course: Course, *, held_out: bool = False) -> None:
-        """Compare the answers with the baseline's to the same prompts; the first set that was checked is told.
+        """Compare the answers with the baseline's to the same prompts; the first set that was checked is reported.
 
         Raises:
             LoadFailed: BAD_OUTPUT, however fast they came.
@@ -262,7 +262,7 @@ class Measurer:
             refuse_garbage(checks)
 
     def _losslessness(self, *, held_out: bool) -> LosslessGate:
-        """The study's gate for these prompts; made when a server first tells tokens, since earlier baselines are read for it."""
+        """The study's gate for these prompts; made when a server first reports tokens, since earlier baselines are read for it."""
         with self._writes:
             if held_out not in self._lossless:
                 gate = LosslessGate(self._context.reports, self._spec.objective_loads)

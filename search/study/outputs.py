@@ -65,7 +65,7 @@ def _lacking(folder: Path) -> str | None:
     try:
         free = shutil.disk_usage(folder).free
     except OSError:
-        return None  # it does not tell; writing will
+        return None  # it does not say; writing will
     if free >= ROOM_BYTES:
         return None
     return (

@@ -131,7 +131,7 @@ class Progress:
         return self._context.spec.worth
 
     def freedom(self) -> float:
-        """Pooled degrees of freedom that tell the scatter between starts, of the objective that has fewer."""
+        """Pooled degrees of freedom that show the scatter between starts, of the objective that has fewer."""
         return pooled_freedom(self._context.spec.axes, self.launches)
 
     def is_behind(self, config: SpecConfig) -> bool:

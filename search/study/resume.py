@@ -85,7 +85,7 @@ def accept_changes(name: str, fingerprint: Mapping[str, str], *, store: Store, c
         clock: Dates the note.
 
     Returns:
-        The differences, as the note on the study tells them; empty when there is nothing to accept.
+        The differences, as the note on the study has them; empty when there is nothing to accept.
     """
     known = store.study(name)
     lines = differences(known.fingerprint, fingerprint) if known else []
@@ -116,7 +116,7 @@ def settle(
         trials: Of the study.
         name: The study's.
         store: Its launches, and the drivers' signs of life.
-        is_live: Of an owner; without it as `owners_alive` tells it.
+        is_live: Of an owner; without it as `owners_alive` says.
         wait: Passes seconds while a driver whose clock may differ is watched, see `owners_alive`.
         notice: Gets one line before a watch.
 
@@ -176,7 +176,7 @@ def _check_directions(study: Study, spec: StudySpec) -> None:
 def _check_conditions(name: str, known: StudyRecord | None, now: Mapping[str, str]) -> None:
     if known is None:
         raise UsageError(
-            f"Study {name!r} holds trials of Optuna, but nothing tells how they were measured. {_ways_out()}"
+            f"Study {name!r} holds trials of Optuna, but nothing says how they were measured. {_ways_out()}"
         )
     if lines := differences(known.fingerprint, now):
         raise UsageError(

@@ -56,7 +56,7 @@ def run_study(
         executor: Holds the GPUs. The caller closes it.
         store: Our tables.
         storage: Optuna's tables, in the same database.
-        watch: Who is told what happens.
+        watch: Who hears what happens.
         overrides: What the command line wants otherwise than the study file.
         interrupts: Looked at between launches and phases; without it, nobody presses Ctrl-C.
 
@@ -150,7 +150,7 @@ def _scrub_what_was_cut(context: StudyContext, launches: Iterable[LaunchRecord])
 
 
 def _sampler(context: StudyContext, name: str, seed: int | None, watch: Watch) -> FiniteSpaceSampler:
-    """The sampler over the study's space, told what earlier studies have measured."""
+    """The sampler over the study's space, given what earlier studies have measured."""
     spec, space = context.spec, context.space
     earlier = earlier_evidence(spec, space)
     sampler = make_sampler(

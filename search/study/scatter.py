@@ -39,7 +39,7 @@ def axis_scatter(axis: Objective, launches: Sequence[LaunchRecord]) -> Scatter:
 
 
 def pooled_freedom(axes: Objectives, launches: Sequence[LaunchRecord]) -> float:
-    """Degrees of freedom that tell the scatter between starts, of the objective that has fewer of them."""
+    """Degrees of freedom that show the scatter between starts, of the objective that has fewer of them."""
     return min(axis_scatter(axis, launches).start_freedom for axis in axes)
 
 

@@ -159,7 +159,7 @@ class Agenda:
         return self._of_the_finale(slot, others)
 
     def own_baseline(self, slot: int) -> Job:
-        """The baseline that tells whether a slot is like the others."""
+        """The baseline that shows whether a slot is like the others."""
         return Job(self._baselines[0], "baseline", f"what slot {slot} is compared by", slot=slot)
 
     def again(self, job: Job, record: LaunchRecord) -> bool:

@@ -17,7 +17,7 @@ LADDER: Final = (1, 2, 5, 10, 20, 30, 50, 100, 200, 300, 500, 1000, 2000, 4000)
 BASELINE_STARTS = 3
 """Of the best baseline, its first and its closing one included, at least."""
 PICK_STARTS = 2
-"""Of its own for every pick, at least: one alone does not tell how far starts differ."""
+"""Of its own for every pick, at least: one alone does not show how far starts differ."""
 MOST_PICKS = 3
 """Picks that are started again where the study file does not ask for more."""
 FREEDOM = 7
@@ -132,7 +132,7 @@ class StageBudgets:
 def ladder_loads(loads: tuple[int, ...]) -> tuple[int, ...]:
     """The ladder of a study with these loads, ascending: its own, and the usual rungs between the lowest and the highest.
 
-    Usual rungs within a quarter of a load of the study above ten are left out: they would tell little more than it.
+    Usual rungs within a quarter of a load of the study above ten are left out: they would show little more than it.
     """
     usual = [rung for rung in LADDER if min(loads) <= rung <= max(loads)]
     near = {

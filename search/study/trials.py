@@ -28,17 +28,17 @@ from search.study.budget import is_static_fault
 from search.study.scatter import searched_phases
 
 Claim: TypeAlias = Callable[[str, int, Callable[[int], bool]], bool]
-"""Of a config id, for a trial's number; the last tells whether a trial that holds it holds it no more."""
+"""Of a config id, for a trial's number; the last says whether a trial that holds it holds it no more."""
 
 CONSTRAINT = "launch"
 WORSE = 0.10
-"""A failed config is told as no better than the baseline worsened by this share."""
+"""A failed config is reported as no better than the baseline worsened by this share."""
 
 
 def objective_values(launch: LaunchRecord, spec: StudySpec) -> tuple[float, float] | None:
     """Both objectives of a measured launch on the search's prompts, means over its repeats, in the study's order.
 
-    None where one was not told.
+    None where one is unknown.
     """
     return values_of(spec.axes, searched_phases(launch))
 
@@ -181,7 +181,7 @@ class Trials:
 
         Returns:
             Whether it was still open. Another driver that took this one for dead has closed it otherwise; what was
-            measured is then told as a trial of its own.
+            measured is then reported as a trial of its own.
         """
         try:
             self._end(trial, launch, launches)
@@ -201,7 +201,7 @@ class Trials:
         if launch.outcome is Outcome.MEASURED:
             values = objective_values(launch, self._spec)
             if values is None:
-                # Measured, but not what this study compares: no second launch would tell it either.
+                # Measured, but not what this study compares: no second launch would show it either.
                 self._fail(trial, attributes, again=False)
                 return
         elif launch.outcome is not None and launch.outcome.blames_config and not is_static_fault(launch):

@@ -91,7 +91,7 @@ class InlineCrew:
 
     Each launch of several lanes runs on a clock of its own from the moment it was started, and
     they are handed back in the order of their virtual ends. So a simulated study over four slots
-    comes out the same every time, and its clock tells what the real one would.
+    comes out the same every time, and its clock shows what the real one would.
     """
 
     def __init__(self, clock: Clock, interrupts: Interrupts, *, lanes: int = 1) -> None:
