@@ -10,7 +10,8 @@ from search.analysis.arenas import RATE, Arena, Key, key_of
 from search.analysis.findings import FOR_A_QUESTION, Contender, Gain, KnobWorth, QuestionVerdict
 from search.config import CORE_KNOBS, KnobValue, SpecConfig, is_variable
 from search.dialects import UNSET
-from search.spec.study import KnobQuestionSpec, StudySpec
+from search.spec.questions import KnobQuestionSpec
+from search.spec.study import StudySpec
 from search.stats.comparison import Comparison
 from search.stats.questions import BestOfEach, best_of_each, pooled
 from search.stats.readings import Groups, usable

@@ -11,7 +11,8 @@ from search.analysis.knobs import rivals, values_of
 from search.analysis.words import gain_words, settled_by
 from search.config import SpecConfig
 from search.outcomes import Outcome
-from search.spec.study import KnobQuestionSpec, QuestionSpec, StudySpec
+from search.spec.questions import KnobQuestionSpec, QuestionSpec
+from search.spec.study import StudySpec
 from search.stats.comparison import Comparison
 from search.stats.questions import finding
 from search.stats.verdicts import LEVEL

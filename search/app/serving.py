@@ -13,7 +13,8 @@ from search.masking import is_secret_name
 from search.report.content import ServingCommand
 from search.server.command import server_command
 from search.server.ports import LOOPBACK, PortBlock
-from search.spec.study import StudySpec, flag_values
+from search.spec.served import flag_values
+from search.spec.study import StudySpec
 
 _CACHE = "disable-radix-cache"
 

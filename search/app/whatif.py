@@ -21,8 +21,9 @@ from search.preflight.checkpoint_facts import knowing
 from search.samplers.warm_start import earlier_evidence
 from search.spec.file import parse_study
 from search.spec.fingerprint import study_name
+from search.spec.served import HardwareSpec
 from search.spec.stored import stored_spec
-from search.spec.study import HardwareSpec, StudySpec
+from search.spec.study import StudySpec
 from search.storage.store import Store
 from search.storage.urls import storage_url
 from search.whatif.answer import WhatIf

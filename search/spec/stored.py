@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from search.masking import MASK, Masker, is_secret_name, mask_variable, mask_words
-from search.spec.study import EngineSpec, StudySpec
+from search.spec.served import EngineSpec
+from search.spec.study import StudySpec
 
 
 def masker_of(engine: EngineSpec, *, inherited: Mapping[str, str] | None = None) -> Masker:
