@@ -219,18 +219,20 @@ def test_noise_in_the_log_does_not_disturb_a_healthy_server(launches, tmp_path):
     assert paths(tmp_path).server_log.stat().st_size > 19 * 2**20
 
 
+@pytest.mark.slow
 def test_stalled_server_without_py_spy_says_so(launches, tmp_path, monkeypatch):
     monkeypatch.setattr("search.engines._sglang.find_py_spy", lambda python: None)
-    error = failure(launches("never-ready", stall_s=2.0), tmp_path)
+    error = failure(launches("never-ready", stall_s=8.0), tmp_path)
     assert "; no stack dump: py-spy is not installed; last line: " in error.evidence.root_line
 
 
+@pytest.mark.slow
 def test_stalled_server_that_stands_in_symmetric_memory_hangs_in_communication(launches, tmp_path, monkeypatch):
     py_spy = tmp_path / "py-spy"
     py_spy.write_text("#!/bin/sh\necho '    rendezvous (torch/distributed/_symmetric_memory/__init__.py:60)'\n")
     py_spy.chmod(0o700)
     monkeypatch.setattr("search.engines._sglang.find_py_spy", lambda python: str(py_spy))
-    error = failure(launches("never-ready", stall_s=2.0), tmp_path)
+    error = failure(launches("never-ready", stall_s=8.0), tmp_path)
     assert error.reason is Reason.COMM_INIT_HANG
     assert "; stacks of 3 of 3 processes in stacks.txt; " in error.evidence.root_line
     assert "_symmetric_memory" in paths(tmp_path).stacks.read_text()
