@@ -191,9 +191,9 @@ def test_tree_on_v2_is_refused_by_the_release_that_refuses_it(launches, tmp_path
     ],
 )
 def test_server_that_does_not_become_ready_is_stopped_and_classified(launches, tmp_path, misbehaviour, reason):
-    # A silent server must have opened its port before it counts as stalled, on a busy machine too.
-    silent = misbehaviour in ("ready-but-silent", "health-lies")
-    error = failure(launches(misbehaviour, stall_s=4.0 if silent else 1.0), tmp_path)
+    # On a busy machine too, what stalls must have come so far before it counts as stalled, and nothing else may.
+    stalls = {Reason.STARTUP_STALL: 1.0, Reason.COMM_INIT_HANG: 4.0, Reason.SERVER_HANG_LOAD: 4.0}
+    error = failure(launches(misbehaviour, stall_s=stalls.get(reason, 20.0)), tmp_path)
     assert error.reason is reason
     assert error.evidence.log_path == str(paths(tmp_path).server_log)
 
