@@ -3,8 +3,9 @@
 from datetime import UTC, datetime
 from types import SimpleNamespace
 
+from made_phases import phase
+
 from search.config import SpecConfig
-from search.contracts import PhaseResult
 from search.outcomes import Outcome
 from search.report.lines import launched_line
 from search.spec.file import parse_study
@@ -14,25 +15,8 @@ from search.study.progress import Progress
 
 def launch(number, config):
     share = 0.95 if config.allreduce_fusion == "auto" else 1.0
-    phases = tuple(
-        PhaseResult(
-            concurrency=load,
-            repeat=repeat,
-            requests=16,
-            output_tokens=4096,
-            duration_s=10.0,
-            output_tps=rate,
-            whole_run_tps=rate,
-            tpot_ms=1000 * load / rate,
-            ttft_ms=50.0,
-        )
-        for load, rate in (
-            (1, share * (90 + number % 7)),
-            (30, share * (700 + number % 11)),
-            (100, share * (770 + number % 13)),
-        )
-        for repeat in (1, 2)
-    )
+    rates = {1: share * (90 + number % 7), 30: share * (700 + number % 11), 100: share * (770 + number % 13)}
+    phases = tuple(phase(load, rate, repeat=repeat) for load, rate in rates.items() for repeat in (1, 2))
     at = datetime(2026, 1, 1, tzinfo=UTC)
     return LaunchRecord(number, "known", config, config, at, outcome=Outcome.MEASURED, phases=phases)
 

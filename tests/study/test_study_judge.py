@@ -4,11 +4,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
+from made_phases import phase
 
 from benchmarks.coverage import product
 from search.analysis.analyse import judge
 from search.config import SpecConfig
-from search.contracts import PhaseResult
 from search.outcomes import Evidence, Note, Outcome, Reason
 from search.physics.bands import rate_band, ratio_band
 from search.physics.files import load_physics
@@ -20,21 +20,6 @@ STORY = {
     "v2-k1-s2-d3": {1: 86.8, 30: 759.3, 100: 775.0, 250: 754.4},
     "v1-k4-s3-d16": {1: 80.9, 30: 313.3, 100: 353.1, 250: 353.8},
 }
-
-
-def phase(concurrency, rate, *, repeat=1, **more):
-    return PhaseResult(
-        concurrency=concurrency,
-        repeat=repeat,
-        requests=16,
-        output_tokens=4096,
-        duration_s=10.0,
-        output_tps=rate,
-        whole_run_tps=rate,
-        tpot_ms=1000 * concurrency / rate,
-        ttft_ms=50.0,
-        **more,
-    )
 
 
 def launch(number, config_id, phases=(), **more):
