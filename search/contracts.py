@@ -16,6 +16,7 @@ from typing import Protocol, Self
 
 from search.config import SpecConfig
 from search.outcomes import Note
+from search.shape import Switched, SwitchRefused
 
 _GOLDEN = (5**0.5 - 1) / 2
 
@@ -320,11 +321,19 @@ class StopReport:
 
 
 class Session(Protocol):
-    """A running server. A context manager: leaving it stops the server and proves it."""
+    """A running server: one start, with a measurement of one config or of several, one after the other.
+
+    A context manager: leaving it stops the server and proves it.
+    """
 
     @property
     def effective(self) -> EffectiveSettings:
-        """What really runs."""
+        """What really runs now; after a switch, of the config switched to."""
+        ...
+
+    @property
+    def holds(self) -> tuple[SpecConfig, ...]:
+        """Configs that this start can switch to, as asked at its launch; empty where it can switch to none."""
         ...
 
     @property
@@ -341,6 +350,23 @@ class Session(Protocol):
         """
         ...
 
+    def switch(self, config: SpecConfig, *, paths: LaunchPaths) -> Switched:
+        """Let this start run another config of `holds`; what is measured from now on is of that config.
+
+        Args:
+            config: One of `holds`.
+            paths: Where the files of the measurements to come go. The server's log stays with the start.
+
+        Returns:
+            What it took. `effective` has been read back and names `config`.
+
+        Raises:
+            SwitchRefused: The server keeps what it ran and is as good as before.
+            SwitchFailed: It broke, hung, or runs something else; `usable` says whether the start can go on.
+            Interrupted: The engine was aborted.
+        """
+        ...
+
     def close(self) -> StopReport:
         """Stop the server; a second call returns the first report."""
         ...
@@ -352,11 +378,34 @@ class Session(Protocol):
     ) -> None: ...
 
 
+class OneConfigSession(SelfClosing):
+    """What a session whose start keeps its shape has of the contract."""
+
+    @property
+    def holds(self) -> tuple[SpecConfig, ...]:
+        """See `Session`: none."""
+        return ()
+
+    def switch(self, config: SpecConfig, *, paths: LaunchPaths) -> Switched:  # noqa: ARG002
+        """See `Session`; always refused."""
+        raise SwitchRefused(f"This start keeps its shape, so {config} needs one of its own.")
+
+
 class Engine(Protocol):
     """Launches servers: real, simulated or replayed."""
 
-    def launch(self, config: SpecConfig, *, slot: Slot, paths: LaunchPaths) -> Session:
+    def launch(
+        self, config: SpecConfig, *, slot: Slot, paths: LaunchPaths, holds: tuple[SpecConfig, ...] = ()
+    ) -> Session:
         """Start a server for `config` and wait until a request of ours generated a token.
+
+        Args:
+            config: What runs when this returns.
+            slot: Where.
+            paths: Of the launch's files.
+            holds: Further configs that the start is to be able to switch to (the study has found that one start can
+                hold them all, see `search.shape`). Where the server turns out not to be able to, the session's
+                `holds` is empty and the launch is otherwise as without it.
 
         Raises:
             LaunchFailed: With reason and evidence; nothing of the launch is left running.

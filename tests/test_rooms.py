@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent / "search"
-GROUND = ["masking", "outcomes", "errors", "config", "deployment", "contracts", "metrics"]
+GROUND = ["masking", "outcomes", "errors", "config", "deployment", "shape", "contracts", "metrics"]
 ROOMS = [
     "host",
     "physics",

@@ -32,7 +32,17 @@ from search.analysis.findings import Judgement
 from search.app.recordings import spec_of_recording
 from search.cluster import Executor, InlineExecutor
 from search.config import SpecConfig
-from search.contracts import Engine, LaunchPaths, Phase, PhaseResult, Session, Slot, StopReport, VirtualClock
+from search.contracts import (
+    Engine,
+    LaunchPaths,
+    OneConfigSession,
+    Phase,
+    PhaseResult,
+    Session,
+    Slot,
+    StopReport,
+    VirtualClock,
+)
 from search.dialects import for_release
 from search.engines import ReplayEngine, SimulatedEngine
 from search.engines.recording import Recording, Row
@@ -116,7 +126,14 @@ class LevelEngine:
     def __init__(self, inner: SimulatedEngine, physics: Physics, *, limit: int, gain: float) -> None:
         self._inner, self._physics, self._limit, self._gain = inner, physics, limit, gain
 
-    def launch(self, config: SpecConfig, *, slot: Slot, paths: LaunchPaths) -> LevelSession:
+    def launch(
+        self,
+        config: SpecConfig,
+        *,
+        slot: Slot,
+        paths: LaunchPaths,
+        holds: tuple[SpecConfig, ...] = (),  # noqa: ARG002
+    ) -> LevelSession:
         """See `Engine`."""
         return LevelSession(self._inner.launch(config, slot=slot, paths=paths), self, config)
 
@@ -130,7 +147,7 @@ class LevelEngine:
         return plain[0] / mine[0] / better, plain[1] / mine[1] * better
 
 
-class LevelSession:
+class LevelSession(OneConfigSession):
     """One of its servers."""
 
     def __init__(self, inner: Session, engine: LevelEngine, config: SpecConfig) -> None:

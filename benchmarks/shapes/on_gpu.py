@@ -43,10 +43,10 @@ from search.load.target import Prompt, Target
 from search.server.command import ServerCommand, server_command
 from search.server.http import ask_first_token
 from search.server.ports import PortBlock, fresh_ports
-from search.server.shape import Shape, SwitchFailed, SwitchRefused
 from search.server.shape_starts import order, smallest_start
 from search.server.shape_support import new_token, shapes_environment, shapes_support
 from search.server.shapes import ShapeClient
+from search.shape import Shape, SwitchFailed, SwitchRefused
 from search.testing import install_fake_sglang
 
 SHAPES = "k4-s4-d16 k1-s1-d2 k1-s2-d3 k1-s3-d4 k1-s4-d5 k1-s5-d6 k2-s2-d4 k2-s2-d7 k2-s3-d8 k2-s4-d15 k2-s5-d10 k4-s2-d8 k4-s3-d16"

@@ -9,7 +9,16 @@ from typing import Any, Protocol
 from search.cluster._files import unpack
 from search.cluster._holder import SessionFacts
 from search.config import SpecConfig
-from search.contracts import EffectiveSettings, LaunchPaths, Phase, PhaseResult, SelfClosing, Session, Slot, StopReport
+from search.contracts import (
+    EffectiveSettings,
+    LaunchPaths,
+    OneConfigSession,
+    Phase,
+    PhaseResult,
+    Session,
+    Slot,
+    StopReport,
+)
 from search.errors import LaunchFailed, SearchError
 
 _log = logging.getLogger(__name__)
@@ -40,7 +49,14 @@ class RayEngine:
         self._actors = actors
         self._index = index
 
-    def launch(self, config: SpecConfig, *, slot: Slot, paths: LaunchPaths) -> Session:
+    def launch(
+        self,
+        config: SpecConfig,
+        *,
+        slot: Slot,
+        paths: LaunchPaths,
+        holds: tuple[SpecConfig, ...] = (),  # noqa: ARG002
+    ) -> Session:
         """See `Engine`."""
         if slot.index != self._index:
             raise ValueError(f"This engine launches on slot {self._index}, but got {slot}.")
@@ -60,7 +76,7 @@ class RayEngine:
         return RaySession(self._actors, self._index, facts, home)
 
 
-class RaySession(SelfClosing):
+class RaySession(OneConfigSession):
     """The driver's handle on a session in an actor."""
 
     def __init__(self, actors: Actors, index: int, facts: SessionFacts, home: LaunchPaths) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from search.contracts import EffectiveSettings, SelfClosing, StopReport
+from search.contracts import EffectiveSettings, OneConfigSession, StopReport
 from search.errors import LoadFailed
 from search.outcomes import Evidence, Reason
 
 
-class PlayedSession(SelfClosing):
+class PlayedSession(OneConfigSession):
     """Open until closed; `stop_s` is what its stop report says."""
 
     def __init__(self, *, effective: EffectiveSettings, boot_s: float, stop_s: float) -> None:

@@ -35,7 +35,14 @@ class ReplayEngine:
             (row.config, row.launch): row.boot_s for row in reversed(recording.rows) if row.boot_s is not None
         }
 
-    def launch(self, config: SpecConfig, *, slot: Slot, paths: LaunchPaths) -> ReplaySession:  # noqa: ARG002
+    def launch(
+        self,
+        config: SpecConfig,
+        *,
+        slot: Slot,  # noqa: ARG002
+        paths: LaunchPaths,
+        holds: tuple[SpecConfig, ...] = (),  # noqa: ARG002
+    ) -> ReplaySession:
         """See `Engine`; writes no file.
 
         Raises:

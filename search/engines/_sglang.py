@@ -101,7 +101,14 @@ class SglangEngine:
         while self._leases:
             self._leases.popitem()[1].release()
 
-    def launch(self, config: SpecConfig, *, slot: Slot, paths: LaunchPaths) -> SglangSession:
+    def launch(
+        self,
+        config: SpecConfig,
+        *,
+        slot: Slot,
+        paths: LaunchPaths,
+        holds: tuple[SpecConfig, ...] = (),  # noqa: ARG002
+    ) -> SglangSession:
         """See `Engine`. Whatever ends a launch early, an interrupt included, stops its server first.
 
         Raises:

@@ -10,7 +10,15 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from search.contracts import NOT_VERIFIED, EffectiveSettings, LaunchPaths, Phase, PhaseResult, SelfClosing, StopReport
+from search.contracts import (
+    NOT_VERIFIED,
+    EffectiveSettings,
+    LaunchPaths,
+    OneConfigSession,
+    Phase,
+    PhaseResult,
+    StopReport,
+)
 from search.dialects import Dialect
 from search.engines._decode_log import DecodeLog, log_size, read_decode_log
 from search.errors import Interrupted, LoadFailed, UsageError
@@ -59,7 +67,7 @@ def excused(server: Supervisor, reason: Reason, evidence: Evidence) -> tuple[Rea
     return Reason.HOST_BUSY, dataclasses.replace(evidence, root_line=line)
 
 
-class SglangSession(SelfClosing):
+class SglangSession(OneConfigSession):
     """See `Session`. Made by `SglangEngine.launch`.
 
     Beside the client's numbers it reports what only the host sees: the GPUs' clocks and heat, and

@@ -71,7 +71,14 @@ class SimulatedEngine:
         self._noise = Noise(seed, enabled=noise)
         self._limits = limits
 
-    def launch(self, config: SpecConfig, *, slot: Slot, paths: LaunchPaths) -> SimulatedSession:  # noqa: ARG002
+    def launch(
+        self,
+        config: SpecConfig,
+        *,
+        slot: Slot,  # noqa: ARG002
+        paths: LaunchPaths,
+        holds: tuple[SpecConfig, ...] = (),  # noqa: ARG002
+    ) -> SimulatedSession:
         """See `Engine`; writes no file.
 
         Raises:

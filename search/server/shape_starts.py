@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from search.config import SpecConfig, tree_bound
-from search.server.shape import Shape
+from search.shape import Shape
 
 PINNED = (
     "attention_backend", "prefill_attention_backend", "decode_attention_backend", "speculative_draft_attention_backend",

@@ -17,7 +17,7 @@ from typing import Any
 
 from search.server.http import FIRST_PROMPT
 from search.server.ports import LOOPBACK
-from search.server.shape import Probe, Report, Shape, Switched, SwitchFailed, SwitchRefused
+from search.shape import Probe, Report, Shape, Switched, SwitchFailed, SwitchRefused
 
 REPORT = "search_shapes"
 PROTOCOL = 1

@@ -61,7 +61,9 @@ _BEFORE_THE_SERVER = frozenset({Reason.TOOL_ERROR, Reason.STORAGE_FAULT, Reason.
 
 @dataclass(frozen=True, slots=True)
 class LaunchRecord:
-    """One server start and what came of it.
+    """One measurement of a config in a server start, and what came of it.
+
+    A start holds one measurement or several; those after the first are reached by a switch of shape.
 
     Attributes:
         number: From 1, in launch order, over the study's whole life.
@@ -69,7 +71,10 @@ class LaunchRecord:
         asked: The config that was asked for.
         config: The config that ran; differs from `asked` with the note EFFECTIVE_DIFFERS.
         reason: Why there is no measurement; None when there is one.
-        boot_s: None when the server never became ready.
+        boot_s: None when the server never became ready, and for measurements after the first of a start.
+        start: Number of the record whose launch started the server; None for a start of its own (older rows, too).
+        place: Place among the measurements of its start, from 0.
+        switch_s: Seconds that the switch to this config took, its probe included; None where there was none.
         duration_s: From the start of the launch to the proof of its stop.
         why: One line: why this config was launched.
         expected: Of its numbers, before; None where nothing was, as for a baseline.
@@ -97,6 +102,14 @@ class LaunchRecord:
     phases: tuple[PhaseResult, ...] = field(default=())
     lossless: tuple[OutputCheck, ...] = ()
     expected: Expected | None = None
+    start: int | None = None
+    place: int = 0
+    switch_s: float | None = None
+
+    @property
+    def start_number(self) -> int:
+        """The start it was measured in: numbers are equal for measurements of one server process."""
+        return self.number if self.start is None else self.start
 
     @property
     def blame(self) -> Blame | None:

@@ -13,6 +13,7 @@ from search.space import Space
 from search.spec.study import StudySpec
 from search.storage.records import StudyKind
 from search.study.events import Listener, Steps, unheard
+from search.study.sharing import NO_SHARING, Sharing
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,7 @@ class StudyContext:
         reports: The study's own report folder.
         resume_command: What the user types to go on after an interrupt.
         recorded: Of a replay.
+        sharing: Which of its configs may share a start; nothing by default.
     """
 
     spec: StudySpec
@@ -54,6 +56,7 @@ class StudyContext:
     reports: Path
     resume_command: str = ""
     recorded: Recorded | None = None
+    sharing: Sharing = NO_SHARING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from search.config import SpecConfig
-from search.contracts import EffectiveSettings, LaunchPaths, Phase, PhaseResult, SelfClosing, Slot, StopReport
+from search.contracts import EffectiveSettings, LaunchPaths, OneConfigSession, Phase, PhaseResult, Slot, StopReport
 from search.errors import Interrupted, NotRecorded
 from search.outcomes import Note
 from search.stats.losslessness import write_answers
@@ -125,7 +125,14 @@ class ScriptedEngine:
         """End phases that hang, and every later one, with `Interrupted`. For other threads."""
         self._aborted.set()
 
-    def launch(self, config: SpecConfig, *, slot: Slot, paths: LaunchPaths) -> ScriptedSession:
+    def launch(
+        self,
+        config: SpecConfig,
+        *,
+        slot: Slot,
+        paths: LaunchPaths,
+        holds: tuple[SpecConfig, ...] = (),  # noqa: ARG002
+    ) -> ScriptedSession:
         """See `Engine`."""
         with self._lock:
             script = self._script(config, self.launched.count(config.config_id), slot.index)
@@ -139,7 +146,7 @@ class ScriptedEngine:
         return ScriptedSession(self, script, script.runs or config, paths)
 
 
-class ScriptedSession(SelfClosing):
+class ScriptedSession(OneConfigSession):
     """See `Session`."""
 
     def __init__(self, engine: ScriptedEngine, script: Script, runs: SpecConfig, paths: LaunchPaths) -> None:

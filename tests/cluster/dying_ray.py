@@ -14,13 +14,13 @@ from quick_ray import SOON_DEAD
 
 from search.cluster import RayExecutor, _cluster
 from search.config import SpecConfig
-from search.contracts import EffectiveSettings, LaunchPaths, Phase, SelfClosing, StopReport
+from search.contracts import EffectiveSettings, LaunchPaths, OneConfigSession, Phase, StopReport
 from search.errors import SearchError
 
 OFF = SpecConfig("off")
 
 
-class Session(SelfClosing):
+class Session(OneConfigSession):
     boot_s = 3.0
     effective = EffectiveSettings(OFF)
 
@@ -32,7 +32,7 @@ class Session(SelfClosing):
 
 
 class Engine:
-    def launch(self, config, *, slot, paths):
+    def launch(self, config, *, slot, paths, holds=()):
         return Session()
 
 

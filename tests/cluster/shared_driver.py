@@ -69,7 +69,7 @@ def fault_of(config_id: str) -> str:
 class FaultyEngine(SglangEngine):
     """A real engine whose servers misbehave as their config says."""
 
-    def launch(self, config, *, slot, paths):
+    def launch(self, config, *, slot, paths, holds=()):
         env = {**self._deployment.env, "FAKE_SGLANG": fault_of(config.config_id)}
         self._deployment = dataclasses.replace(self._deployment, env=env)
         return super().launch(config, slot=slot, paths=paths)

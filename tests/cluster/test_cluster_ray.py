@@ -55,7 +55,7 @@ class ScriptedEngine:
     def __init__(self):
         self.blocks = threading.Event()
 
-    def launch(self, config, *, slot, paths):
+    def launch(self, config, *, slot, paths, holds=()):
         if config == CHAIN:
             raise LaunchFailed(Reason.OOM_KV, Evidence("Not enough memory.", phase="loading"))
         if config == TREE:

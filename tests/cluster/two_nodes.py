@@ -12,14 +12,14 @@ from quick_ray import LEAN, SOON_DEAD
 
 from search.cluster import RayExecutor
 from search.config import SpecConfig
-from search.contracts import EffectiveSettings, LaunchPaths, SelfClosing, StopReport
+from search.contracts import EffectiveSettings, LaunchPaths, OneConfigSession, StopReport
 from search.errors import HostUnfit, LaunchFailed, SearchError
 from search.outcomes import Evidence, Reason
 
 OFF, CHAIN = SpecConfig("off"), SpecConfig("v2", 1, 2, 3)
 
 
-class Session(SelfClosing):
+class Session(OneConfigSession):
     boot_s = 1.0
 
     def __init__(self, config):
@@ -33,7 +33,7 @@ class Session(SelfClosing):
 
 
 class Engine:
-    def launch(self, config, *, slot, paths):
+    def launch(self, config, *, slot, paths, holds=()):
         paths.server_log.write_bytes(b"a server of slot %d\n" % slot.index)
         paths.command.write_text("#!/bin/sh\n")
         if config == CHAIN:

@@ -14,9 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from search.deployment import Deployment, Hardware
-from search.server.shape import Shape, SwitchFailed, SwitchRefused
 from search.server.shape_support import new_token, shapes_environment
 from search.server.shapes import ShapeClient
+from search.shape import Shape, SwitchFailed, SwitchRefused
 from search.testing import install_fake_sglang
 
 HARDWARE = Hardware("NVIDIA H200", 90, 141.0, "nvlink")

@@ -8,8 +8,8 @@ from search_shapes import wire
 
 from search.config import SpecConfig, SpecVersion, tree_bound
 from search.server import shapes as clients
-from search.server.shape import Shape
 from search.server.shape_starts import decode_slots, group, holds, order, row_headroom, smallest_start
+from search.shape import Shape
 
 
 @st.composite

@@ -189,7 +189,7 @@ class TestConfirmation:
         """The held-out ones are for the end: what they say must not steer the search."""
 
         class Harder(ScriptedEngine):
-            def launch(self, config, *, slot, paths):
+            def launch(self, config, *, slot, paths, holds=()):
                 session = super().launch(config, slot=slot, paths=paths)
                 measure = session.measure
 
