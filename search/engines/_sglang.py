@@ -70,6 +70,7 @@ class SglangEngine:
         deadlines: How long a stop and a lease may take.
         terms: What a lease of GPUs tolerates.
         locks: Folder of the GPUs' lock files; None for the one all users of this host share.
+        switch_s: Longest switch of shapes; None for what a start suggests, see `_SWITCH_S`.
 
     The GPUs of a slot are leased at the first launch on them and kept until `close` or the end of
     this process, so that nobody else comes between two launches of a study.
@@ -90,6 +91,7 @@ class SglangEngine:
         deadlines: Deadlines | None = None,
         terms: LeaseTerms | None = None,
         locks: Path | None = None,
+        switch_s: float | None = None,
     ) -> None:
         self._deployment = deployment
         self._dialect = dialect
@@ -102,6 +104,7 @@ class SglangEngine:
         self._deadlines = deadlines
         self._terms = terms or LeaseTerms()
         self._locks = locks
+        self._switch_s = switch_s
         self._leases: dict[tuple[str, ...], GpuLease] = {}
         self._abort = threading.Event()
         self._keeps = ""
@@ -252,7 +255,7 @@ class SglangEngine:
         Raises:
             _Unshared: It keeps another shape than that of `config`.
         """
-        limit_s = min(self._deployment.stall_s, max(_SWITCH_S, boot_s))
+        limit_s = self._switch_s or min(self._deployment.stall_s, max(_SWITCH_S, boot_s))
         client = ShapeClient(server.ports.http, start.token)
         switch = ShapeSwitch(client, server, self._os, aborted=self._abort, limit_s=limit_s)
         if keeps := switch.keeps_its_shape():
