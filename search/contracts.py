@@ -112,6 +112,11 @@ class LaunchPaths:
         return self.root / "server.log"
 
     @property
+    def shared_log(self) -> Path:
+        """What a server printed that was to run several configs and could not; `server_log` is of the start after it."""
+        return self.root / "server-shared.log"
+
+    @property
     def command(self) -> Path:
         """The command line and environment as a runnable shell script, secrets masked."""
         return self.root / "command.sh"

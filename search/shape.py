@@ -8,6 +8,7 @@ from typing import Any
 
 from search.config import SpecConfig
 from search.errors import SearchError
+from search.outcomes import Evidence, Reason
 
 
 class SwitchRefused(SearchError):
@@ -22,16 +23,29 @@ class SwitchRefused(SearchError):
 
 
 class SwitchFailed(SearchError):
-    """A switch that broke, hung, or ended in another shape than was asked. End this start.
+    """A switch that broke, hung, or ended in another shape than was asked.
 
-    `usable` is whether all ranks put everything back and a probe of the old shape gave what it gave before;
-    then only the shape is to blame, and the start may go on.
+    Whatever the cause, it does not blame the config yet: a start of its own has other memory and no plugin, and
+    shows whether the config itself is at fault.
+
+    Attributes:
+        reason: In words, without secrets.
+        usable: Whether all ranks put everything back and a probe of the old shape gave what it gave before; then
+            only the shape is to blame, and the start may go on. Otherwise it has to be closed.
+        cause: What a record of the attempt may say: the log's own cause where the server died, SERVER_HANG_LOAD
+            where it hung, OOM_GRAPH where a build ran out of memory, WORKER_LOST or RAY_INFRA where the host of the
+            server was lost, TOOL_ERROR else. None from a bare client, which sees no log; a session always says one.
+        evidence: With the log of the start; None from a bare client.
     """
 
-    def __init__(self, reason: str, usable: bool = False) -> None:
-        super().__init__(reason, usable)
+    def __init__(
+        self, reason: str, usable: bool = False, cause: Reason | None = None, evidence: Evidence | None = None
+    ) -> None:
+        super().__init__(reason, usable, cause, evidence)
         self.reason = reason
         self.usable = usable
+        self.cause = cause
+        self.evidence = evidence
 
     def __str__(self) -> str:
         end = "Everything was put back; the start can go on." if self.usable else "End this start."
@@ -80,7 +94,7 @@ class Switched:
     """What a switch took.
 
     Attributes:
-        seconds: From the first command to the end of the probe, waiting for idleness included.
+        seconds: From the first command to the end of the probe and the read-back, waiting for idleness included.
         built: Whether backends and graphs were made, rather than taken from those kept.
         memory_gb: GPU memory that building took on the rank where it took most; 0 when nothing was built.
         evicted: Shapes that were dropped to make room.

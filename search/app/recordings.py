@@ -232,6 +232,9 @@ def _rows(launch: LaunchRecord, fields: Sequence[str]) -> Iterator[Row]:
             accept_histogram=phase.accept_histogram,
             boot_s=_rounded(launch.boot_s),
             duration_s=_rounded(phase.duration_s),
+            start=launch.start,
+            place=launch.place,
+            switch_s=_rounded(launch.switch_s),
         )
     if failed:
         place = re.fullmatch(r"c=(\d+)", launch.evidence.phase) if launch.evidence else None
@@ -243,6 +246,9 @@ def _rows(launch: LaunchRecord, fields: Sequence[str]) -> Iterator[Row]:
             notes=launch.notes,
             concurrency=int(place[1]) if place else None,
             boot_s=_rounded(launch.boot_s if launch.boot_s is not None else launch.duration_s),
+            start=launch.start,
+            place=launch.place,
+            switch_s=_rounded(launch.switch_s),
         )
 
 

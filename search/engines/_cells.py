@@ -31,7 +31,10 @@ COLUMNS: Final = (
     "boot_s",
     "duration_s",
 )
-"""The columns every recording has, in this order; those of other metrics and knob columns follow."""
+"""The columns every recording has, in this order; those of shared starts, other metrics and knob columns follow."""
+
+STARTS: Final = ("start", "place", "switch_s")
+"""Columns of a recording in which a server start measured several configs; absent from others."""
 
 _WHOLE = re.compile(r"-?\d+")
 _GAVE_NUMBERS = frozenset({Outcome.MEASURED, Outcome.GATED})
@@ -50,6 +53,9 @@ class Row:
         boot_s: Seconds to the first token, or to the failure.
         duration_s: Seconds of the phase.
         beside: Further fields of `PhaseResult` (`BESIDE`) that an objective of the study reads.
+        start: The launch whose server it was measured on; None for a launch that is its own start.
+        place: Place among the measurements of that start, from 0.
+        switch_s: Seconds of the switch to this config; None where there was none.
     """
 
     config: SpecConfig
@@ -68,6 +74,14 @@ class Row:
     boot_s: float | None = None
     duration_s: float | None = None
     beside: tuple[tuple[str, float], ...] = ()
+    start: int | None = None
+    place: int = 0
+    switch_s: float | None = None
+
+    @property
+    def start_number(self) -> int:
+        """The start it was measured in: numbers are equal for measurements of one server process."""
+        return self.launch if self.start is None else self.start
 
     @property
     def measured(self) -> bool:
@@ -94,7 +108,7 @@ def knob_columns(header: Sequence[str], *, where: str) -> tuple[str, ...]:
     twice = sorted({name for name in header if header.count(name) > 1})
     if twice:
         raise UsageError(f"{where}: each column is there once, but {', '.join(twice)} is there twice. Remove one.")
-    knobs = tuple(name for name in header if name not in COLUMNS and name not in BESIDE)
+    knobs = tuple(name for name in header if name not in (*COLUMNS, *STARTS, *BESIDE))
     for name in knobs:
         if not is_knob_name(name):
             raise UsageError(
@@ -111,7 +125,7 @@ def parse_row(cells: Mapping[str, str], *, knobs: Sequence[str], where: str) -> 
     """
 
     def cell(name: str, read: Callable[[str], T], expected: str) -> T | None:
-        if not cells[name]:
+        if not cells.get(name):
             return None
         try:
             return read(cells[name])
@@ -145,6 +159,9 @@ def parse_row(cells: Mapping[str, str], *, knobs: Sequence[str], where: str) -> 
             for name in BESIDE
             if name in cells and (value := cell(name, _seconds, "a number from 0")) is not None
         ),
+        start=cell("start", _count, "the number of a launch"),
+        place=cell("place", _place, "a whole number from 0") or 0,
+        switch_s=cell("switch_s", _seconds, "seconds from 0"),
     )
     _check(row, where=where)
     return row
@@ -169,8 +186,13 @@ def row_cells(row: Row) -> dict[str, str]:
         "accept_histogram": "/".join(map(str, row.accept_histogram)),
         "boot_s": _cell(row.boot_s),
         "duration_s": _cell(row.duration_s),
+        **({} if row.start is None else _start_cells(row)),
         **{name: _cell(value) for name, value in row.beside},
     }
+
+
+def _start_cells(row: Row) -> dict[str, str]:
+    return {"start": _cell(row.start), "place": _cell(row.place), "switch_s": _cell(row.switch_s)}
 
 
 def _config(cells: Mapping[str, str], *, knobs: Sequence[str], where: str) -> SpecConfig:
@@ -191,6 +213,11 @@ def _config(cells: Mapping[str, str], *, knobs: Sequence[str], where: str) -> Sp
 
 
 def _check(row: Row, *, where: str) -> None:
+    if row.start_number > row.launch or (row.start is None and (row.place or row.switch_s is not None)):
+        raise UsageError(
+            f"{where}: a measurement after the first of a start names in `start` an earlier launch, but launch {row.launch} "
+            f"with place {row.place} names {row.start}. Correct the cells, or empty `start`, `place` and `switch_s`."
+        )
     if row.measured and row.reason is not None:
         raise UsageError(f"{where}: a row has numbers or a `reason`, but this one has both. Empty one of them.")
     if row.outcome in _GAVE_NUMBERS:
@@ -231,6 +258,10 @@ def _count(text: str) -> int:
     if value < 1:
         raise ValueError(text)
     return value
+
+
+def _place(text: str) -> int:
+    return 0 if text == "0" else _count(text)
 
 
 def _seconds(text: str) -> float:

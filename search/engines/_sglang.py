@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-import json
 import logging
 import os
 import secrets
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from search.config import SpecConfig
-from search.contracts import NOT_VERIFIED, Clock, EffectiveSettings, LaunchPaths, RealClock, Slot
+from search.contracts import Clock, LaunchPaths, RealClock, Slot
 from search.deployment import Deployment
 from search.dialects import Dialect, simulating
+from search.engines._sglang_failure import Ended, not_ours, of_another_launch, stopped, why_not_ready
 from search.engines._sglang_session import DEATH_GRACE_S, RunPhase, SglangSession, excused
-from search.engines._verified import untold
+from search.engines._sglang_told import settings_told, with_token, write_command
+from search.engines._shape_start import KEEPS, ShapeStart, shape_start
+from search.engines._shape_switch import ShapeSwitch, Switching, start_details
 from search.errors import LaunchFailed
 from search.load.target import Limits, Prompt
 from search.masking import Masker
-from search.outcomes import Evidence, Reason
-from search.server.classify import classify, classify_stall
+from search.outcomes import Blame, Evidence, Reason
 from search.server.command import LAUNCH_TAG, ServerCommand, server_command
 from search.server.gpu_watch import GpuWatch
 from search.server.http import ask_first_token, read_server_info
@@ -30,11 +33,24 @@ from search.server.ports import PortBlock, fresh_ports
 from search.server.readiness import BootLimits, NotReady, Unready, wait_ready
 from search.server.reaper import reap_orphans
 from search.server.scrub import scrub
+from search.server.shapes import ShapeClient
 from search.server.stacks import dump_stacks, find_py_spy
 from search.server.supervisor import Deadlines, Supervisor
 from search.server.system import Os, RealOs
+from search.shape import Shape, SwitchFailed, SwitchRefused
 
 _log = logging.getLogger(__name__)
+
+_SWITCH_S = 120.0
+"""A switch may take as long as a start did, whose graphs are a part of it, and at least so long; but no longer than
+a start may stand still."""
+
+
+_PLUGIN_FRAME = b"/search_shapes/"
+
+
+class _Unshared(Exception):
+    """A start that was to hold several configs, and cannot; its server is stopped. Says why."""
 
 
 class SglangEngine:
@@ -54,6 +70,7 @@ class SglangEngine:
         deadlines: How long a stop and a lease may take.
         terms: What a lease of GPUs tolerates.
         locks: Folder of the GPUs' lock files; None for the one all users of this host share.
+        switch_s: Longest switch of shapes; None for what a start suggests, see `_SWITCH_S`.
 
     The GPUs of a slot are leased at the first launch on them and kept until `close` or the end of
     this process, so that nobody else comes between two launches of a study.
@@ -74,6 +91,7 @@ class SglangEngine:
         deadlines: Deadlines | None = None,
         terms: LeaseTerms | None = None,
         locks: Path | None = None,
+        switch_s: float | None = None,
     ) -> None:
         self._deployment = deployment
         self._dialect = dialect
@@ -86,8 +104,11 @@ class SglangEngine:
         self._deadlines = deadlines
         self._terms = terms or LeaseTerms()
         self._locks = locks
+        self._switch_s = switch_s
         self._leases: dict[tuple[str, ...], GpuLease] = {}
         self._abort = threading.Event()
+        self._keeps = ""
+        """Why starts of this deployment never switch, once one has shown it."""
 
     def abort(self) -> None:
         """Make a running `launch` or `measure` raise `Interrupted` soon, and every later one at once.
@@ -102,40 +123,64 @@ class SglangEngine:
             self._leases.popitem()[1].release()
 
     def launch(
-        self,
-        config: SpecConfig,
-        *,
-        slot: Slot,
-        paths: LaunchPaths,
-        holds: tuple[SpecConfig, ...] = (),  # noqa: ARG002
+        self, config: SpecConfig, *, slot: Slot, paths: LaunchPaths, holds: tuple[SpecConfig, ...] = ()
     ) -> SglangSession:
         """See `Engine`. Whatever ends a launch early, an interrupt included, stops its server first.
+
+        With `holds` the server is started with the smallest shape that holds them all, and switched to `config`. Where
+        it turns out that it cannot switch, and runs another shape, it is stopped and `config` has a start of its own;
+        the effective settings say why.
 
         Raises:
             LaunchFailed: With reason and evidence, and with leftovers if the stop was not clean.
             Interrupted: `abort` was called.
             UnsupportedKnob: The release has no spelling for a knob; nothing was started.
         """
+        keeps = self._keeps
+        if holds and self._raw is None and not keeps:
+            try:
+                start = shape_start(config, holds, self._deployment, self._dialect)
+                return self._launch(config, slot, paths, start=start, holds=holds)
+            except (SwitchRefused, _Unshared) as problem:
+                keeps = problem.reason if isinstance(problem, SwitchRefused) else str(problem)
+                _log.warning("%s has a start of its own: %s", config, keeps)
+        return self._launch(config, slot, paths, keeps=keeps if holds else "")
+
+    def _launch(
+        self,
+        config: SpecConfig,
+        slot: Slot,
+        paths: LaunchPaths,
+        *,
+        start: ShapeStart | None = None,
+        holds: tuple[SpecConfig, ...] = (),
+        keeps: str = "",
+    ) -> SglangSession:
+        """One start: that of `config` alone, or one that holds it and others.
+
+        Raises:
+            _Unshared: The latter does not do.
+        """
         tag = f"{paths.root.name}-{secrets.token_hex(4)}"
         self._lease(slot, paths, tag)
         ports = fresh_ports()
-        command = server_command(
-            config,
-            self._deployment,
-            self._dialect,
-            ports=ports,
-            tag=tag,
-            gpu_uuids=slot.gpu_uuids,
-            raw=self._raw,
-            folder=paths.root.resolve(),
-        )
+        command = self._command(start.config if start else config, ports, tag, slot, paths)
+        if start is not None:
+            command = dataclasses.replace(command, env={**command.env, **start.environment})
         masker = _masker_of(command)
         paths.root.mkdir(parents=True, exist_ok=True)
         paths.server_log.write_bytes(b"")  # a log is appended to, and must be of one launch only
         paths.server_log.chmod(0o600)  # what a server prints may be secret until it is scrubbed
         command.write_files()
-        paths.command.write_text(command.script())
-        paths.command.chmod(0o700)
+        tell = partial(settings_told, dialect=self._dialect, masker=masker)
+
+        def keep_command(config: SpecConfig, paths: LaunchPaths, remark: str) -> None:
+            write_command(self._command(config, ports, tag, slot, paths), paths, remark)
+
+        other = start is not None and start.config != config
+        keep_command(
+            config, paths, f"Measured in a start made for {start.config}, by a switch." if start and other else ""
+        )
         server = Supervisor(
             self._os,
             tag=tag,
@@ -144,17 +189,29 @@ class SglangEngine:
             gpu_uuids=slot.gpu_uuids,
             deadlines=self._deadlines,
         )
+        switch: ShapeSwitch | None = None
+        further = {KEEPS: keeps} if keeps else {}
         try:
             began = self._os.monotonic()
             server.start(command)
             self._wait_ready(server)
             boot_s = self._os.monotonic() - began
-            effective = self._read_back(server, config, paths, masker)
+            if start is not None:
+                switch, further = self._switched(server, config, start, boot_s)
+            effective = tell(self._own_info(server), config, paths=paths, further=further)
             server.ready()
         except NotReady as failure:
-            raise self._launch_failed(server, failure, paths, masker) from failure
+            failed = self._launch_failed(server, failure, paths, masker)
+            if start is None or not _is_of_sharing(failed, paths.server_log, other=other):
+                raise failed from failure
+            raise _unshared(f"a start made for several configs failed: {failed}", paths) from failure
         except LaunchFailed as failure:
-            raise _stopped(server, failure.reason, failure.evidence, masker) from failure
+            raise stopped(server, failure.reason, failure.evidence, masker) from failure
+        except _Unshared as failure:
+            end = stopped(server, Reason.TOOL_ERROR, Evidence(str(failure), "switch"), masker)
+            if end.leftovers:
+                raise end from failure
+            raise _unshared(end.evidence.root_line, paths) from failure
         except BaseException:
             server.kill()
             scrub(paths.server_log, masker)
@@ -175,7 +232,46 @@ class SglangEngine:
             limits=self._limits,
             watch_gpus=lambda: GpuWatch(slot.gpu_uuids),
             synthetic=bool(simulating(command.environment(os.environ))),
+            switching=Switching(switch, start.config, config, holds, tell, keep_command) if start and switch else None,
         )
+
+    def _command(self, config: SpecConfig, ports: PortBlock, tag: str, slot: Slot, paths: LaunchPaths) -> ServerCommand:
+        return server_command(
+            config,
+            self._deployment,
+            self._dialect,
+            ports=ports,
+            tag=tag,
+            gpu_uuids=slot.gpu_uuids,
+            raw=self._raw,
+            folder=paths.root.resolve(),
+        )
+
+    def _switched(
+        self, server: Supervisor, config: SpecConfig, start: ShapeStart, boot_s: float
+    ) -> tuple[ShapeSwitch | None, dict[str, str]]:
+        """The switch of a start that is ready and runs `config`, and details of it; None where it keeps its shape.
+
+        Raises:
+            _Unshared: It keeps another shape than that of `config`.
+        """
+        limit_s = self._switch_s or min(self._deployment.stall_s, max(_SWITCH_S, boot_s))
+        client = ShapeClient(server.ports.http, start.token)
+        switch = ShapeSwitch(client, server, self._os, aborted=self._abort, limit_s=limit_s)
+        if keeps := switch.keeps_its_shape():
+            if server.poll() is None:
+                self._keeps = keeps  # so does every other start of this deployment
+            if start.config != config:
+                raise _Unshared(keeps)
+            return None, {KEEPS: keeps}
+        if start.config == config:
+            return switch, start_details(start.config)
+        shape = Shape.of(config)
+        assert shape is not None
+        try:
+            return switch, start_details(start.config, switch.to(shape))
+        except (SwitchRefused, SwitchFailed) as problem:
+            raise _Unshared(problem.reason) from problem
 
     def _lease(self, slot: Slot, paths: LaunchPaths, tag: str) -> None:
         """Make sure that the slot's GPUs are ours alone, and empty."""
@@ -202,28 +298,25 @@ class SglangEngine:
             aborted=self._abort.is_set,
         )
 
-    def _read_back(
-        self, server: Supervisor, config: SpecConfig, paths: LaunchPaths, masker: Masker
-    ) -> EffectiveSettings:
+    def _own_info(self, server: Supervisor) -> dict[str, Any]:
+        """What a server that has just answered says it runs.
+
+        Raises:
+            NotReady: It has ended.
+            LaunchFailed: It says nothing, or is not ours.
+        """
+        log = str(server.log_path)
         try:
             info = read_server_info(server.ports.base_url)
         except OSError as error:
             if (code := self._exit_code_soon(server)) is not None:
                 raise NotReady(Unready.EXITED, f"exit code {code}") from error
             line = f"the server generated a token but does not say what it runs: {error}"
-            raise LaunchFailed(Reason.TOOL_ERROR, Evidence(line, "read-back", None, str(paths.server_log))) from error
-        if wrong := _of_another_launch(info, server.ports):
-            reason, line = _not_ours(server, wrong)
-            raise LaunchFailed(reason, Evidence(line, "read-back", None, str(paths.server_log)))
-        paths.server_info.write_text(json.dumps(masker.tree(info), indent=1, sort_keys=True) + "\n")
-        effective = self._dialect.effective(info, config)
-        shown = tuple((name, masker.tree(value, name)) for name, value in effective.details)
-        effective = dataclasses.replace(effective, details=shown)
-        if missing := untold(info, config):
-            _log.warning("the server does not report %s: what runs is not verified", ", ".join(missing))
-            details = (*effective.details, (NOT_VERIFIED, ", ".join(missing)))
-            effective = dataclasses.replace(effective, details=tuple(sorted(details)))
-        return effective
+            raise LaunchFailed(Reason.TOOL_ERROR, Evidence(line, "read-back", None, log)) from error
+        if wrong := of_another_launch(info, server.ports):
+            reason, line = not_ours(server, wrong)
+            raise LaunchFailed(reason, Evidence(line, "read-back", None, log))
+        return info
 
     def _exit_code_soon(self, server: Supervisor) -> int | None:
         """A refused connection precedes the exit of the process that refused it by a moment."""
@@ -238,67 +331,49 @@ class SglangEngine:
         stacks = ""
         if failure.kind in (Unready.STALLED, Unready.SILENT, Unready.CEILING):
             stacks = self._dump(server, paths, masker)
-        stale = _not_ours(server, failure.detail)
+        ended = Ended(code, lost, start_error, stacks, not_ours(server, failure.detail))
         server.kill()
-        reason, evidence = self._why(
-            paths, failure, code, lost=lost, start_error=start_error, stacks=stacks, stale=stale
+        reason, evidence = why_not_ready(
+            failure,
+            ended,
+            log=paths.server_log,
+            stack_dump=paths.stacks,
+            deployment=self._deployment,
+            dialect=self._dialect,
         )
         reason, evidence = excused(server, reason, evidence)
-        return _stopped(server, reason, evidence, masker)
+        return stopped(server, reason, evidence, masker)
 
     def _dump(self, server: Supervisor, paths: LaunchPaths, masker: Masker) -> str:
         dumped = dump_stacks(server.processes(), paths.stacks, py_spy=find_py_spy(self._deployment.python))
         scrub(paths.stacks, masker)
         return dumped
 
-    def _why(
-        self,
-        paths: LaunchPaths,
-        failure: NotReady,
-        code: int | None,
-        *,
-        lost: bool,
-        start_error: str,
-        stacks: str,
-        stale: tuple[Reason, str],
-    ) -> tuple[Reason, Evidence]:
-        log = paths.server_log
-        if lost:
-            return Reason.WORKER_LOST, Evidence("the guardian died before its server", "starting", code, str(log))
-        if start_error:
-            return Reason.MISSING_MODULE, Evidence(f"the launcher could not start: {start_error}", "starting", code)
-        match failure.kind:
-            case Unready.EXITED:
-                return classify(log, exit_code=code, dialect=self._dialect)
-            case Unready.STALE:
-                return stale[0], Evidence(stale[1], "first token", code, str(log))
-        limit_s = self._deployment.boot_ceiling_s if failure.kind is Unready.CEILING else self._deployment.stall_s
-        detail = f"{failure.kind.value} within {limit_s:g} s; {failure.detail}; {stacks}"
-        reason, evidence = classify_stall(log, detail=detail, dialect=self._dialect, stacks=paths.stacks)
-        if failure.kind is Unready.SILENT and reason is Reason.STARTUP_STALL:
-            reason = Reason.SERVER_HANG_LOAD
-        return reason, evidence
+
+def _is_of_sharing(failed: LaunchFailed, log: Path, *, other: bool) -> bool:
+    """Whether a start that failed may do so because it was to hold several configs.
+
+    Args:
+        failed: As its log and stop show it.
+        log: Of the server.
+        other: Whether it was started with another shape than its config's.
+    """
+    if failed.leftovers or failed.blame is Blame.HOST:
+        return False
+    return other or _PLUGIN_FRAME in log.read_bytes()
 
 
-def _not_ours(server: Supervisor, detail: str) -> tuple[Reason, str]:
-    """PORT_BUSY where a stranger took the port after it was drawn, else STALE_SERVER; and the line that says so."""
-    if stranger := server.stranger_on_port():
-        return Reason.PORT_BUSY, f"{detail}; it was taken by {stranger}"
-    return Reason.STALE_SERVER, detail
-
-
-def _stopped(server: Supervisor, reason: Reason, evidence: Evidence, masker: Masker) -> LaunchFailed:
-    """The failure of a launch, with what the stop of its server could not remove."""
-    report = server.kill()
-    scrub(server.log_path, masker)
-    evidence = dataclasses.replace(evidence, root_line=masker.text(evidence.root_line))
-    return LaunchFailed(reason, evidence, leftovers=() if report.clean else report.leftovers)
+def _unshared(words: str, paths: LaunchPaths) -> _Unshared:
+    """Make room for the log of the start that comes next."""
+    with contextlib.suppress(FileNotFoundError):
+        paths.server_log.replace(paths.shared_log)
+    return _Unshared(words)
 
 
 def _masker_of(command: ServerCommand) -> Masker:
     """Knows every secret that a launch is given; its tag is none."""
     own = {name: value for name, value in command.env.items() if value is not None and name != LAUNCH_TAG}
-    return Masker.of(env=own, words=command.argv, inherited=os.environ)
+    return with_token(Masker.of(env=own, words=command.argv, inherited=os.environ), command.env)
 
 
 def _read_info(url: str) -> dict[str, Any]:
@@ -306,17 +381,6 @@ def _read_info(url: str) -> dict[str, Any]:
         return read_server_info(url)
     except OSError:
         return {}
-
-
-def _of_another_launch(info: dict[str, Any], ports: PortBlock) -> str:
-    """What a server says of its own ports that is not so for this launch; empty if all is well.
-
-    Owning the port is the stronger proof, but a prefix that starts a container hides who does.
-    """
-    for name, ours in (("port", ports.http), ("nccl_port", ports.nccl)):
-        if info.get(name) not in (None, ours):
-            return f"the server on port {ports.http} says it was started with {name} {info[name]}, but ours got {ours}"
-    return ""
 
 
 def _client() -> RunPhase:

@@ -10,17 +10,19 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from search.config import SpecConfig
 from search.contracts import (
     NOT_VERIFIED,
     EffectiveSettings,
     LaunchPaths,
-    OneConfigSession,
     Phase,
     PhaseResult,
+    SelfClosing,
     StopReport,
 )
 from search.dialects import Dialect
 from search.engines._decode_log import DecodeLog, log_size, read_decode_log
+from search.engines._shape_switch import Switching, start_details
 from search.errors import Interrupted, LoadFailed, UsageError
 from search.load.event_loop import loop_factory
 from search.load.guards import check_room, times_used
@@ -33,6 +35,7 @@ from search.server.gpu_watch import GpuWatch
 from search.server.scrub import scrub
 from search.server.supervisor import Supervisor
 from search.server.system import Os
+from search.shape import Shape, Switched, SwitchFailed, SwitchRefused
 from search.stats.losslessness import write_answers
 
 _log = logging.getLogger(__name__)
@@ -67,7 +70,7 @@ def excused(server: Supervisor, reason: Reason, evidence: Evidence) -> tuple[Rea
     return Reason.HOST_BUSY, dataclasses.replace(evidence, root_line=line)
 
 
-class SglangSession(OneConfigSession):
+class SglangSession(SelfClosing):
     """See `Session`. Made by `SglangEngine.launch`.
 
     Beside the client's numbers it reports what only the host sees: the GPUs' clocks and heat, and
@@ -92,6 +95,7 @@ class SglangSession(OneConfigSession):
         limits: Limits | None = None,
         watch_gpus: Callable[[], GpuWatch] = lambda: GpuWatch(()),
         synthetic: bool = False,
+        switching: Switching | None = None,
     ) -> None:
         self._server = server
         self._os = system
@@ -108,12 +112,19 @@ class SglangSession(OneConfigSession):
         self._limits = limits
         self._watch_gpus = watch_gpus
         self._synthetic = synthetic
+        self._switching = switching
+        self._start = paths.root.name
         self._scrubbed = False
 
     @property
     def effective(self) -> EffectiveSettings:
         """See `Session`."""
         return self._effective
+
+    @property
+    def holds(self) -> tuple[SpecConfig, ...]:
+        """See `Session`."""
+        return self._switching.holds if self._switching else ()
 
     @property
     def boot_s(self) -> float:
@@ -168,6 +179,66 @@ class SglangSession(OneConfigSession):
             write_answers(self._paths.outputs(phase.concurrency), result)
         return result
 
+    def switch(self, config: SpecConfig, *, paths: LaunchPaths) -> Switched:
+        """See `Session`. The log stays where the start has it; what the server says now and the config's own command go
+        to `paths`.
+
+        Raises:
+            SwitchRefused: Nothing has changed.
+            SwitchFailed: With cause and evidence. The server still runs if `usable` says so, and has to be closed if not.
+            Interrupted: `SglangEngine.abort` was called; the server is stopped.
+        """
+        switching, shape = self._switching, Shape.of(config)
+        if switching is None or shape is None or config not in (switching.launched, *switching.holds):
+            held = ", ".join(map(str, self.holds)) or "no other config"
+            raise SwitchRefused(f"this start was made to hold {held}, but not {config}, which needs one of its own.")
+        label = f"switch to {shape}"
+        if self._aborted.is_set():
+            raise Interrupted(f"The {label} was not begun, because the engine was interrupted before.")
+        began = self._os.monotonic()
+        self._server.measuring()
+        try:
+            switched, effective = self._switched(switching, config, shape, paths)
+        except SwitchRefused:
+            raise
+        except SwitchFailed as failure:
+            explained = self._failed_switch(failure, label)
+            if self._server.guardian_lost:
+                self.close()
+            raise explained from failure
+        except BaseException:  # as in `measure`
+            self.close()
+            raise
+        finally:
+            self._server.measured()
+        self._paths, self._effective = paths, effective
+        return dataclasses.replace(switched, seconds=self._os.monotonic() - began)
+
+    def _switched(
+        self, switching: Switching, config: SpecConfig, shape: Shape, paths: LaunchPaths
+    ) -> tuple[Switched, EffectiveSettings]:
+        switched = switching.switch.to(shape)
+        paths.root.mkdir(parents=True, exist_ok=True)
+        details = start_details(switching.start, switched)
+        effective = switching.tell(switching.switch.read_info(), config, paths=paths, further=details)
+        if effective.config != config:
+            raise SwitchFailed(f"{config} was asked, but the server says that it runs {effective.config}.")
+        switching.keep_command(config, paths, f"Measured in the start of {self._start}, by a switch.")
+        return switched, effective
+
+    def _failed_switch(self, failure: SwitchFailed, label: str) -> SwitchFailed:
+        """The client's failure with what the log says if the server died of it, or where it hangs."""
+        log = str(self._server.log_path)
+        hangs = failure.cause is Reason.SERVER_HANG_LOAD
+        if (death := self._death_soon(label, 0.0 if failure.usable or hangs else DEATH_GRACE_S)) is not None:
+            reason, evidence = self._cause(label, death.exit_code)
+            return SwitchFailed(f"the server ended: {evidence.root_line}", False, reason, evidence)
+        line = self._masker.text(failure.reason)
+        if hangs:
+            line = f"{line} {self._dump()}"
+        cause = failure.cause or Reason.TOOL_ERROR
+        return SwitchFailed(line, failure.usable, cause, Evidence(line, label, None, log))
+
     def close(self) -> StopReport:
         """See `Session`. The log is free of secrets then."""
         report = self._server.stop()
@@ -203,12 +274,16 @@ class SglangSession(OneConfigSession):
             return None
         return Evidence(f"the server ended with exit code {code}", label, code, str(self._server.log_path))
 
-    def _explained(self, failure: LoadFailed, label: str) -> LoadFailed:
-        """The client's failure, or what the log says if the server died of it."""
-        end = self._os.monotonic() + (DEATH_GRACE_S if failure.reason is Reason.SERVER_CRASH_LOAD else 0.0)
+    def _death_soon(self, label: str, within_s: float) -> Evidence | None:
+        end = self._os.monotonic() + within_s
         while (death := self._death(label)) is None and self._os.monotonic() < end:
             self._os.sleep(0.05)
-        if death is not None:
+        return death
+
+    def _explained(self, failure: LoadFailed, label: str) -> LoadFailed:
+        """The client's failure, or what the log says if the server died of it."""
+        within_s = DEATH_GRACE_S if failure.reason is Reason.SERVER_CRASH_LOAD else 0.0
+        if (death := self._death_soon(label, within_s)) is not None:
             reason, evidence = self._cause(label, death.exit_code)
             asked, ended = failure.evidence.requested, failure.evidence.completed
             return LoadFailed(reason, dataclasses.replace(evidence, requested=asked, completed=ended))

@@ -16,7 +16,7 @@ from typing import Any
 
 from search.config import SpecConfig
 from search.contracts import PhaseResult
-from search.engines._cells import COLUMNS, Row, knob_columns, parse_row, row_cells
+from search.engines._cells import COLUMNS, STARTS, Row, knob_columns, parse_row, row_cells
 from search.errors import InvalidConfig, UsageError
 from search.metrics import BESIDE
 from search.outcomes import Note, Reason
@@ -226,7 +226,8 @@ def write_recording(path: Path, recording: Recording) -> None:
     with (path / MEASUREMENTS).open("w", encoding="utf-8", newline="") as file:
         present = {name for row in recording.rows for name, _ in row.beside}
         beside = [name for name in BESIDE if name in present]
-        writer = csv.DictWriter(file, [*COLUMNS, *beside, *knobs], restval="", lineterminator="\n")
+        starts = STARTS if any(row.start is not None for row in recording.rows) else ()
+        writer = csv.DictWriter(file, [*COLUMNS, *starts, *beside, *knobs], restval="", lineterminator="\n")
         writer.writeheader()
         writer.writerows(row_cells(row) for row in recording.rows)
 

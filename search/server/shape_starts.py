@@ -76,12 +76,13 @@ def smallest_start(shapes: Sequence[Shape], page_size: int) -> Shape:
 
     A member is preferred, since what is reserved ahead then is what that config reserves anyhow.
     """
-    member = next((shape for shape in shapes if all(holds(shape, other, page_size) for other in shapes)), None)
-    if member is not None:
-        return member
+    shapes = tuple(dict.fromkeys(shapes))
     topk = max(shape.topk for shape in shapes)
     steps = max(shape.num_steps for shape in shapes)
     tokens = max(shape.num_draft_tokens for shape in shapes)
+    member = Shape(topk, steps, tokens)
+    if member in shapes and all(holds(member, other, page_size) for other in shapes):
+        return member
     made = Shape(topk, steps, steps + 1 if topk == 1 else min(tokens, tree_bound(topk=topk, num_steps=steps)))
     assert all(holds(made, shape, page_size) for shape in shapes)
     return made

@@ -17,6 +17,7 @@ from search.deployment import Deployment
 from search.server.ports import LOOPBACK
 
 TOKEN_VARIABLE = "SPEC_SEARCH_SHAPES_TOKEN"  # noqa: S105 - the name of a variable
+CAP_VARIABLE = "SPEC_SEARCH_SHAPES_CAP"
 PLUGIN_NAME = "search_shapes"
 _PLUGINS = "SGLANG_PLUGINS"
 _PATH = "PYTHONPATH"

@@ -11,7 +11,7 @@ import http.client
 import json
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,6 +32,23 @@ _BUSY_PAUSE_S = 0.2
 _BUSY = "busy"
 _PROBE_TOKENS = 48
 _MOST_BYTES = 16 * 2**20
+
+
+def reported_shape(info: Mapping[str, Any]) -> Shape | None:
+    """The shape that runs, by the plugin's report in a `/server_info`; None without one.
+
+    The other fields there are the start's arguments, whatever runs.
+    """
+    report = _report_in(info)
+    try:
+        return None if report is None else Shape(*map(int, report["now"]))
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def token_forms(token: str) -> tuple[str, ...]:
+    """A token as it may be written: as it is, and as the three numbers that it travels as."""
+    return (token, *(str(int(token[start:end], 16)) for start, end in _CUTS))
 
 
 @dataclass(slots=True)
@@ -216,9 +233,7 @@ class ShapeClient:
             info = json.loads(text) if status == 200 else None
         except (http.client.HTTPException, ValueError) as error:
             raise OSError(_words(error)) from error
-        states = info.get("internal_states") if isinstance(info, dict) else None
-        report = states[0].get(REPORT) if isinstance(states, list) and states and isinstance(states[0], dict) else None
-        return report if isinstance(report, dict) and report.get("protocol") == PROTOCOL else None
+        return _report_in(info) if isinstance(info, dict) else None
 
     def _left(self, deadline: float) -> float:
         return max(0.5, deadline - self.clock())
@@ -234,6 +249,12 @@ class ShapeClient:
             return response.status, response.read(_MOST_BYTES).decode(errors="replace")
         finally:
             connection.close()
+
+
+def _report_in(info: Mapping[str, Any]) -> dict[str, Any] | None:
+    states = info.get("internal_states")
+    report = states[0].get(REPORT) if isinstance(states, list) and states and isinstance(states[0], dict) else None
+    return report if isinstance(report, dict) and report.get("protocol") == PROTOCOL else None
 
 
 def _words(error: Exception) -> str:

@@ -117,8 +117,8 @@ launches = Table(
     Column("no_server", Boolean),
     UniqueConstraint("study_id", "number"),
 )
-"""One server start. `outcome` is NULL while it runs, or when its driver died; `changed` is the study's count of
-changes at the last one of this row; `no_server` marks a launch that cost no budget, see
+"""One measurement in a server start. `outcome` is NULL while it runs, or when its driver died; `changed` is the
+study's count of changes at the last one of this row; `no_server` marks a launch that cost no budget, see
 `LaunchRecord.started_server`."""
 
 phases = Table(

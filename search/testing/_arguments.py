@@ -26,6 +26,8 @@ _SWITCHES = (
 )  # fmt: skip
 _OLD_RELEASES = ("0.5.9", "0.5.10", "0.5.10.post1")
 """v2 only on request; later ones run v2 unless a tree or a flag says otherwise."""
+_TWO_WORKERS = (*_OLD_RELEASES, "0.5.11", "0.5.12", "0.5.12.post1")
+"""Later ones have v2 alone, trees included (sglang#27964)."""
 
 
 def parser(release: str) -> argparse.ArgumentParser:
@@ -80,6 +82,8 @@ def resolve(args: argparse.Namespace, release: str, env: Mapping[str, str], log:
 
 def _choose_worker(args: argparse.Namespace, release: str, env: Mapping[str, str], log: Callable[[str], None]) -> None:
     asked = env.get("SGLANG_ENABLE_SPEC_V2", "").lower()
+    if release not in _TWO_WORKERS:
+        return
     tree = args.speculative_eagle_topk is not None and args.speculative_eagle_topk > 1
     if release in _OLD_RELEASES:
         v2 = asked in ("1", "true", "yes")

@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from search.config import SpecConfig
-from search.contracts import EffectiveSettings, LaunchPaths, OneConfigSession, Phase, PhaseResult, Slot, StopReport
+from search.contracts import EffectiveSettings, LaunchPaths, Phase, PhaseResult, SelfClosing, Slot, StopReport
 from search.errors import Interrupted, NotRecorded
 from search.outcomes import Note
+from search.shape import Switched, SwitchRefused
 from search.stats.losslessness import write_answers
 
 CLEAN = StopReport(clean=True, duration_s=5.0)
@@ -55,6 +56,9 @@ class Script:
         answers: Token ids of an answer, given the number of its prompt, the concurrency and the
             repeat; None for a release that reports none.
         hangs: Phases do not end before `ScriptedEngine.abort`, and then raise `Interrupted`.
+        keeps_its_shape: A start of this config turns out to be unable to switch, whatever it was asked to hold.
+        switch_s: What a switch to this config takes.
+        switch_error: Raised by a switch to this config, such as `SwitchFailed`.
     """
 
     speed: Speed = Speed({1: 100.0, 100: 1000.0})
@@ -69,16 +73,21 @@ class Script:
     on_phase: Callable[[], None] | None = None
     answers: Callable[[int, int, int], Sequence[int]] | None = None
     hangs: bool = False
+    keeps_its_shape: bool = False
+    switch_s: float = 40.0
+    switch_error: BaseException | None = None
 
 
 class ScriptedEngine:
     """An engine whose launches follow a script. Slots may use it from several threads.
 
     Args:
-        script: What a config does, given the config and how often it was launched before.
+        script: What a config does, given the config and how often it was launched or switched to before.
 
     Attributes:
-        launched: Ids of all configs that were launched, in order.
+        launched: Ids of all configs that a server was started for, in order.
+        held: What each of those starts was asked to hold, in the same order.
+        switched: Ids of all configs that a start was asked to switch to, in order.
         slots: Index of the slot of each launch, in the same order.
         phases: Concurrency and repeat of all phases that were asked, in order.
         held_out: Of each of those phases, whether it asked for the held-out prompts.
@@ -92,6 +101,8 @@ class ScriptedEngine:
         self._lock = threading.Lock()
         self._aborted = threading.Event()
         self.launched: list[str] = []
+        self.held: list[tuple[SpecConfig, ...]] = []
+        self.switched: list[str] = []
         self.slots: list[int] = []
         self.phases: list[tuple[int, int]] = []
         self.held_out: list[bool] = []
@@ -126,36 +137,64 @@ class ScriptedEngine:
         self._aborted.set()
 
     def launch(
-        self,
-        config: SpecConfig,
-        *,
-        slot: Slot,
-        paths: LaunchPaths,
-        holds: tuple[SpecConfig, ...] = (),  # noqa: ARG002
+        self, config: SpecConfig, *, slot: Slot, paths: LaunchPaths, holds: tuple[SpecConfig, ...] = ()
     ) -> ScriptedSession:
         """See `Engine`."""
         with self._lock:
-            script = self._script(config, self.launched.count(config.config_id), slot.index)
+            script = self._next_script(config, slot)
             self.launched.append(config.config_id)
+            self.held.append(holds)
             self.slots.append(slot.index)
         if script.launch_error is not None:
             raise script.launch_error
         with self._lock:
             self.open += 1
             self.most_open = max(self.most_open, self.open)
-        return ScriptedSession(self, script, script.runs or config, paths)
+        held = () if script.keeps_its_shape else holds
+        return ScriptedSession(self, script, script.runs or config, paths, slot=slot, holds=held)
+
+    def _next_script(self, config: SpecConfig, slot: Slot) -> Script:
+        before = (*self.launched, *self.switched).count(config.config_id)
+        return self._script(config, before, slot.index)
 
 
-class ScriptedSession(OneConfigSession):
-    """See `Session`."""
+class ScriptedSession(SelfClosing):
+    """See `Session`. What a start does as a whole (`boot_s`, `stop`, `on_close`) is of the config it was launched for."""
 
-    def __init__(self, engine: ScriptedEngine, script: Script, runs: SpecConfig, paths: LaunchPaths) -> None:
+    def __init__(
+        self,
+        engine: ScriptedEngine,
+        script: Script,
+        runs: SpecConfig,
+        paths: LaunchPaths,
+        *,
+        slot: Slot,
+        holds: tuple[SpecConfig, ...],
+    ) -> None:
         self._engine = engine
-        self._script = script
+        self._started = self._script = script
         self._paths = paths
+        self._slot = slot
+        self._reachable = (runs, *holds) if holds else ()
         self._closed = False
+        self.holds = holds
         self.effective = EffectiveSettings(runs, release="scripted")
         self.boot_s = script.boot_s
+
+    def switch(self, config: SpecConfig, *, paths: LaunchPaths) -> Switched:
+        """See `Session`; the script of `config` says what becomes of it."""
+        if config not in self._reachable:
+            raise SwitchRefused(f"This start holds {', '.join(map(str, self._reachable)) or 'one shape'}, not {config}.")
+        if self._engine._aborted.is_set():
+            raise Interrupted("The scripted engine was aborted.")
+        with self._engine._lock:
+            script = self._engine._next_script(config, self._slot)
+            self._engine.switched.append(config.config_id)
+        if script.switch_error is not None:
+            raise script.switch_error
+        self._script, self._paths = script, paths
+        self.effective = EffectiveSettings(script.runs or config, release="scripted")
+        return Switched(seconds=script.switch_s, built=True, memory_gb=0.5)
 
     def measure(self, phase: Phase, repeat: int) -> PhaseResult:
         """See `Session`. Repeat 0 is a probe: it is listed apart; `on_phase` and `hangs` are not for it."""
@@ -204,8 +243,8 @@ class ScriptedSession(OneConfigSession):
         """See `Session`."""
         if not self._closed:
             self._closed = True
-            if self._script.on_close is not None:
-                self._script.on_close()
+            if self._started.on_close is not None:
+                self._started.on_close()
             with self._engine._lock:
                 self._engine.open -= 1
-        return self._script.stop
+        return self._started.stop

@@ -59,6 +59,25 @@ def test_written_recording_reads_back_equal(table, tmp_path):
     assert (tmp_path / "copy" / "measurements.csv").read_bytes() == (tmp_path / "measurements.csv").read_bytes()
 
 
+def test_recording_of_shared_starts_has_columns_for_them_and_reads_back_equal(table, tmp_path):
+    lines = [OFF + ",,,", CHAIN + ",2,0,", CHAIN.replace("off,2,M", "off,3,M") + ",2,1,8.25"]
+    recording = read_recording(table(*lines, header=HEADER + ",start,place,switch_s"))
+    assert [(row.start_number, row.place, row.switch_s) for row in recording.rows] == [
+        (1, 0, None),
+        (2, 0, None),
+        (2, 1, 8.25),
+    ]
+    write_recording(tmp_path / "copy", recording)
+    assert read_recording(tmp_path / "copy") == recording
+    assert (tmp_path / "copy" / "measurements.csv").read_bytes() == (tmp_path / "measurements.csv").read_bytes()
+
+
+@pytest.mark.parametrize("cells", [",1,", "3,0,", ",,8.0", "x,0,", "1,-1,"])
+def test_start_that_cannot_be_is_refused(table, cells):
+    with pytest.raises(UsageError, match=r"measurements.csv:2: .*(`start`|`place`)"):
+        read_recording(table(f"{CHAIN},{cells}", header=HEADER + ",start,place,switch_s"))
+
+
 def test_columns_may_come_in_another_order_and_with_carriage_returns(table):
     folder = table()
     names = [*COLUMNS[1:], COLUMNS[0]]

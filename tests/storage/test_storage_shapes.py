@@ -143,6 +143,24 @@ def test_database_from_before_a_column_was_added_reads_goes_on_and_keeps_what_is
         assert store.launches("kimi")[0].phases == (PHASE, busy)
 
 
+def test_database_from_before_starts_were_shared_reads_each_launch_as_a_start_of_its_own_and_goes_on(tmp_path):
+    path = tmp_path / "trials.db"
+    with Store(path) as store:
+        store.save_study(STUDY)
+        store.begin_launch("kimi", planned)
+    with closing(sqlite3.connect(path)) as database:
+        for column in ("start", "place", "switch_s"):
+            database.execute(f"alter table search_launches drop column {column}")
+        database.commit()
+    with Store(path, read_only=True) as store:
+        before = store.launches("kimi")[0]
+        assert (before.start, before.place, before.switch_s, before.start_number) == (None, 0, None, 1)
+    with Store(path) as store:
+        second = store.begin_launch("kimi", lambda number: replace(planned(number), start=1, place=1, switch_s=7.5))
+        assert list(store.launches("kimi")) == [before, second]
+        assert (second.start_number, second.place, second.switch_s) == (1, 1, 7.5)
+
+
 def test_launch_cells_hold_enums_as_words_and_a_config_as_its_knobs():
     cells = LAUNCH.plain(replace(planned(3), outcome=Outcome.FAILED, reason=Reason.OOM_KV, evidence=Evidence("full")))
     assert cells["outcome"] == "FAILED" and cells["reason"] == "OOM_KV" and cells["asked"] == CHAIN.params
