@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import importlib
+import logging
 import os
 import signal
 import time
@@ -137,6 +138,7 @@ class FakeShapes:
         if not token or importlib.import_module("search_shapes.internals").profile(release) is None:
             return
         self._token = token
+        logging.basicConfig(level=logging.INFO, format="[%(asctime)s TP0] %(message)s", datefmt="%Y-%m-%d %H:%M:%S")
         shape = importlib.import_module("search_shapes.shape").Shape
         loop = asyncio.get_running_loop()
 
