@@ -12,6 +12,7 @@ from search.preflight.installed_report import ArgumentReport
 from search.preflight.machine import MachineFacts, check_machine
 from search.preflight.models import check_context, check_draft, check_simulation, check_target, check_weights
 from search.preflight.plan import check_flags, check_loads, check_release, check_words
+from search.preflight.shapes import PluginWord, check_shared_starts
 from search.spec.study import StudySpec
 
 __all__ = ["DoctorFacts", "Finding", "Level", "examine", "worst"]
@@ -32,6 +33,7 @@ class DoctorFacts:
         prompt_fault: Why the prompts cannot be read.
         words: The installed SGLang's word on the plan; None when there is none to ask.
         simulating: Variables of its servers' environment under which they invent acceptance.
+        plugin: What the plugin for shared starts finds in it; None where it was not asked.
     """
 
     machine: MachineFacts
@@ -44,6 +46,7 @@ class DoctorFacts:
     prompt_fault: str = ""
     words: ArgumentReport | None = None
     simulating: tuple[str, ...] = ()
+    plugin: PluginWord | None = None
 
 
 def examine(spec: StudySpec, dialect: Dialect, facts: DoctorFacts) -> tuple[Finding, ...]:
@@ -71,6 +74,7 @@ def examine(spec: StudySpec, dialect: Dialect, facts: DoctorFacts) -> tuple[Find
     found += check_flags(spec, dialect, facts.words)
     found += check_words(facts.words)
     found += check_loads(spec, facts.words)
+    found += check_shared_starts(spec, facts.plugin)
     return tuple(found)
 
 
