@@ -20,6 +20,7 @@ from search.spec.fingerprint import study_name
 from search.spec.study import StudySpec
 from search.storage.records import StudyKind
 from search.study.context import Recorded
+from search.study.sharing import NO_SHARING, Sharing
 
 RawWords = tuple[str, ...] | None
 """Words that a real server gets in place of a config's own, exactly."""
@@ -38,6 +39,7 @@ class Assembly:
         dialect: None for a recording, which launches nothing.
         recorded: How many repeats each recorded launch holds, of a study's own recording.
         remarks: What the installed SGLang says about the plan without refusing it, a line each.
+        sharing: Which configs may share a start.
     """
 
     spec: StudySpec
@@ -51,6 +53,7 @@ class Assembly:
     dialect: Dialect | None
     recorded: Recorded | None = None
     remarks: tuple[str, ...] = ()
+    sharing: Sharing = NO_SHARING
 
 
 def read_spec(options: RunOptions) -> StudySpec:

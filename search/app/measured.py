@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from search.app.assembly import Assembly, RawWords, assembly_of, read_spec
 from search.app.command_line import command_line
 from search.app.options import RunOptions
+from search.app.sharing import start_plan
 from search.cluster import Executor, InlineExecutor
 from search.contracts import Slot
 from search.dialects import Dialect, for_release
@@ -25,6 +27,7 @@ from search.space import Space
 from search.spec.fingerprint import fingerprint
 from search.spec.stored import masker_of
 from search.spec.study import StudySpec
+from search.study.sharing import NO_SHARING
 
 
 def assemble_measured(options: RunOptions, raw: RawWords) -> Assembly:
@@ -42,6 +45,7 @@ def assemble_measured(options: RunOptions, raw: RawWords) -> Assembly:
     gpus: tuple[GpuFacts, ...] = ()
     release = None
     remarks: tuple[str, ...] = ()
+    plan = start_plan(spec, space, dialect)
     if options.ray_address is None:
         reap_orphans()  # what a crash or a power cut left would look like somebody else's memory
         gpus = probe_host().gpus
@@ -51,7 +55,8 @@ def assemble_measured(options: RunOptions, raw: RawWords) -> Assembly:
             instead = command_line(options, simulate=True)
             raise HostUnfit((*missing, f"Without them, on the calibrated cost model: {instead}"))
         if raw is None:  # raw words are sent on purpose, whatever our dialect thinks of them
-            remarks = _held_to_installed(spec, space, dialect, gpus)
+            remarks, resolved = _held_to_installed(spec, space, dialect, gpus)
+            plan = start_plan(spec, space, dialect, installed=resolved)
     prompts = load_prompts(spec.prompt_file, template=spec.measure.prompts.template)
     # On a cluster the GPUs, the interpreter and the weights are elsewhere, so the nodes are asked.
     facts = (
@@ -87,11 +92,18 @@ def assemble_measured(options: RunOptions, raw: RawWords) -> Assembly:
         open_executor=open_executor,
         dialect=dialect,
     )
-    return replace(assembly, remarks=remarks)
+    if plan.sharing.groups:
+        remarks = (*remarks, plan.line)
+    return replace(assembly, remarks=remarks, sharing=plan.sharing if raw is None else NO_SHARING)
 
 
-def _held_to_installed(spec: StudySpec, space: Space, dialect: Dialect, gpus: Sequence[GpuFacts]) -> tuple[str, ...]:
-    """Ask the installed SGLang about every config of the plan; what it only remarks on, a line each.
+def _held_to_installed(
+    spec: StudySpec, space: Space, dialect: Dialect, gpus: Sequence[GpuFacts]
+) -> tuple[tuple[str, ...], Mapping[str, Mapping[str, Any]]]:
+    """Ask the installed SGLang about every config of the plan.
+
+    Returns:
+        What it only remarks on, a line each; and by config id what it resolved.
 
     Raises:
         HostUnfit: It refuses one, or would run it as something else; or it cannot even be imported.
@@ -101,4 +113,4 @@ def _held_to_installed(spec: StudySpec, space: Space, dialect: Dialect, gpus: Se
     remarks, stops = (tuple(map(masker.text, lines)) for lines in (report.remarks, report.stops))
     if stops:
         raise HostUnfit((*remarks, *stops))
-    return remarks
+    return remarks, report.resolved

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from search.app.sharing import StartPlan, start_plan
 from search.config import SpecConfig
 from search.dialects import for_release
 from search.physics.cost import predict
@@ -46,6 +47,7 @@ class Plan:
         wanted_s: For all launches, were there no limit of hours.
         left_out: What the hours leave no room for, a line each.
         ceiling_s: No start-up may take longer than this.
+        starts: Which configs may share a server start.
         earlier: What is believed before the first launch, one line for each recording.
     """
 
@@ -64,6 +66,7 @@ class Plan:
     hours: float = 0.0
     wanted_s: float = 0.0
     left_out: tuple[str, ...] = ()
+    starts: StartPlan | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The plan as JSON values."""
@@ -81,6 +84,7 @@ class Plan:
             "budget_hours": self.hours,
             "left_out": list(self.left_out),
             "physics": self.physics,
+            "starts": self.starts.line if self.starts else "",
             "earlier": list(self.earlier),
         }
 
@@ -95,6 +99,8 @@ class Plan:
         for line in self.impossible:
             yield f"  cannot be launched: {line}"
         yield from self.earlier
+        if self.starts:
+            yield self.starts.line
         yield "launches by stage:"
         yield from self.stages.lines()
         yield from self.stages.shortfalls()
@@ -123,7 +129,8 @@ def plan_of(spec: StudySpec, *, launches: int, hours: float | None = None) -> Pl
         UsageError: Release, patches, choices or cost model are not known.
     """
     hours = spec.budget.hours if hours is None else hours
-    space = spec.space_of(for_release(spec.engine.release))
+    dialect = for_release(spec.engine.release)
+    space = spec.space_of(dialect)
     physics = load_physics(spec.simulation.physics)
     known, impossible = _known(spec, space)
     stages = dict.fromkeys(space.baselines, "baseline")
@@ -163,6 +170,7 @@ def plan_of(spec: StudySpec, *, launches: int, hours: float | None = None) -> Pl
         physics=physics.name,
         ceiling_s=spec.deployment.boot_ceiling_s,
         earlier=earlier_evidence(spec, space).words,
+        starts=start_plan(spec, space, dialect),
     )
 
 

@@ -133,6 +133,7 @@ def study_context(parts: Assembly, *, resume_command: str = "") -> StudyContext:
         reports=parts.folder,
         resume_command=resume_command,
         recorded=parts.recorded,
+        sharing=parts.sharing,
     )
 
 

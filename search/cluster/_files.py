@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from search.contracts import LaunchPaths
-from search.errors import LaunchFailed
+from search.outcomes import Evidence
 
 TAIL_BYTES = 8 * 2**20
 """Of each file; a server that floods its log must not flood the driver's disk and Ray's memory."""
@@ -34,17 +34,16 @@ class Workplace:
         self.paths = LaunchPaths(self._base / home.root.name) if self._base else home
         self.paths.root.mkdir(parents=True, exist_ok=True)
 
-    def as_at_home(self, error: LaunchFailed) -> LaunchFailed:
-        """The failure with the log where it will be read."""
+    def as_at_home(self, evidence: Evidence) -> Evidence:
+        """Evidence with the files of this folder where they will be read."""
         if not self._is_away:
-            return error
+            return evidence
         here, there = str(self.paths.root), str(self._home.root)
-        evidence = replace(
-            error.evidence,
-            log_path=error.evidence.log_path.replace(here, there),
-            root_line=error.evidence.root_line.replace(here, there),
+        return replace(
+            evidence,
+            log_path=evidence.log_path.replace(here, there),
+            root_line=evidence.root_line.replace(here, there),
         )
-        return type(error)(error.reason, evidence, error.spent_s, error.leftovers)
 
     def pack(self) -> dict[str, bytes]:
         """The ends of all files, by name, and the folder is gone; nothing when it is the driver's own."""

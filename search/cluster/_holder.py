@@ -15,7 +15,9 @@ from search.config import SpecConfig
 from search.contracts import EffectiveSettings, Engine, LaunchPaths, Phase, PhaseResult, Session, Slot, StopReport
 from search.errors import HostUnfit, LaunchFailed
 from search.host.nvml import gpu_memory_used
+from search.outcomes import Evidence
 from search.server.lease import LeaseTerms
+from search.shape import Switched, SwitchFailed
 
 EngineFactory = Callable[[], Engine]
 FindUuids = Callable[[int], tuple[str, ...]]
@@ -27,6 +29,7 @@ class SessionFacts:
 
     effective: EffectiveSettings
     boot_s: float
+    holds: tuple[SpecConfig, ...] = ()
 
 
 class GpuHolder:
@@ -63,7 +66,8 @@ class GpuHolder:
         self._engine = factory()
         self._slot = Slot(index, gpu_uuids=(find_uuids or _own_gpu_uuids)(gpu_count), host=socket.gethostname())
         self._session: Session | None = None
-        self._workplace: Workplace | None = None
+        self._workplaces: dict[LaunchPaths, Workplace] = {}
+        self._driver_host = ""
         self._lease_s = lease_s
         self._last_beat = time.monotonic()
         threading.Thread(target=self._watch_driver, name="driver-lease", daemon=True).start()
@@ -72,38 +76,57 @@ class GpuHolder:
         """The slot, GPUs by UUID, and this actor's process id."""
         return self._slot, os.getpid()
 
-    def launch(self, config: SpecConfig, paths: LaunchPaths, driver_host: str) -> SessionFacts:
+    def launch(
+        self, config: SpecConfig, paths: LaunchPaths, driver_host: str, holds: tuple[SpecConfig, ...] = ()
+    ) -> SessionFacts:
         """See `Engine.launch`; the session stays here.
 
         Args:
             config: What to launch.
             paths: The driver's, absolute; where they are not here, `collect` sends the files home.
             driver_host: Host name of the driver.
+            holds: What the start is to be able to switch to.
         """
-        self._workplace = Workplace(paths, driver_host)
+        self._driver_host = driver_host
+        self._workplaces = {paths: Workplace(paths, driver_host)}
         try:
-            self._session = self._engine.launch(config, slot=self._slot, paths=self._workplace.paths)
+            self._session = self._engine.launch(
+                config, slot=self._slot, paths=self._workplaces[paths].paths, holds=holds
+            )
         except LaunchFailed as error:
-            raise self._workplace.as_at_home(error) from error
-        return SessionFacts(self._session.effective, self._session.boot_s)
+            raise self._at_home(error) from error
+        return _facts(self._session)
 
     def measure(self, phase: Phase, repeat: int) -> PhaseResult:
         """See `Session.measure`."""
-        if self._session is None or self._workplace is None:
-            raise RuntimeError("`measure` needs a session, but none is open on this slot. Call `launch` first.")
         try:
-            return self._session.measure(phase, repeat)
+            return self._open("measure").measure(phase, repeat)
         except LaunchFailed as error:
-            raise self._workplace.as_at_home(error) from error
+            raise self._at_home(error) from error
+
+    def switch(self, config: SpecConfig, paths: LaunchPaths) -> tuple[Switched, SessionFacts]:
+        """See `Session.switch`; and the facts that hold from then on.
+
+        Args:
+            config: What to switch to.
+            paths: The driver's, absolute, as in `launch`.
+        """
+        session = self._open("switch")
+        self._workplaces[paths] = Workplace(paths, self._driver_host)
+        try:
+            return session.switch(config, paths=self._workplaces[paths].paths), _facts(session)
+        except SwitchFailed as error:
+            evidence = error.evidence and self._evidence_at_home(error.evidence)
+            raise SwitchFailed(error.reason, error.usable, error.cause, evidence) from error
 
     def close(self) -> StopReport:
         """See `Session.close`; without a session there is nothing to stop."""
         session, self._session = self._session, None
         return session.close() if session else StopReport(clean=True, duration_s=0.0)
 
-    def collect(self) -> dict[str, bytes]:
-        """Files of the launch that ended, by name; nothing where the driver's own folder was written to."""
-        workplace, self._workplace = self._workplace, None
+    def collect(self, paths: LaunchPaths) -> dict[str, bytes]:
+        """Files of a measurement that ended, by name; nothing where the driver's own folder was written to."""
+        workplace = self._workplaces.pop(paths, None)
         return workplace.pack() if workplace else {}
 
     def is_clean(self) -> bool:
@@ -126,6 +149,20 @@ class GpuHolder:
         """Records a heartbeat of the driver."""
         self._last_beat = time.monotonic()
 
+    def _open(self, method: str) -> Session:
+        if self._session is None:
+            raise RuntimeError(f"`{method}` needs a session, but none is open on this slot. Call `launch` first.")
+        return self._session
+
+    def _at_home(self, error: LaunchFailed) -> LaunchFailed:
+        """The failure with files where they will be read."""
+        return type(error)(error.reason, self._evidence_at_home(error.evidence), error.spent_s, error.leftovers)
+
+    def _evidence_at_home(self, evidence: Evidence) -> Evidence:
+        for workplace in self._workplaces.values():
+            evidence = workplace.as_at_home(evidence)
+        return evidence
+
     def _watch_driver(self) -> None:
         while True:
             time.sleep(self._lease_s / 6)
@@ -134,6 +171,10 @@ class GpuHolder:
                 self.close()
                 self._leave()
                 return
+
+
+def _facts(session: Session) -> SessionFacts:
+    return SessionFacts(session.effective, session.boot_s, session.holds)
 
 
 def _restore(environment: Mapping[str, str | None]) -> None:

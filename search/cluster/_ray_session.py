@@ -12,14 +12,15 @@ from search.config import SpecConfig
 from search.contracts import (
     EffectiveSettings,
     LaunchPaths,
-    OneConfigSession,
     Phase,
     PhaseResult,
+    SelfClosing,
     Session,
     Slot,
     StopReport,
 )
 from search.errors import LaunchFailed, SearchError
+from search.shape import Switched, SwitchFailed
 
 _log = logging.getLogger(__name__)
 
@@ -50,12 +51,7 @@ class RayEngine:
         self._index = index
 
     def launch(
-        self,
-        config: SpecConfig,
-        *,
-        slot: Slot,
-        paths: LaunchPaths,
-        holds: tuple[SpecConfig, ...] = (),  # noqa: ARG002
+        self, config: SpecConfig, *, slot: Slot, paths: LaunchPaths, holds: tuple[SpecConfig, ...] = ()
     ) -> Session:
         """See `Engine`."""
         if slot.index != self._index:
@@ -63,7 +59,7 @@ class RayEngine:
         # The actor has a working folder of its own.
         home = LaunchPaths(paths.root.resolve())
         try:
-            facts = self._actors.call(self._index, "launch", config, home, socket.gethostname())
+            facts = self._actors.call(self._index, "launch", config, home, socket.gethostname(), holds)
         except SearchError:
             bring_home(self._actors, self._index, home)
             raise
@@ -76,14 +72,14 @@ class RayEngine:
         return RaySession(self._actors, self._index, facts, home)
 
 
-class RaySession(OneConfigSession):
+class RaySession(SelfClosing):
     """The driver's handle on a session in an actor."""
 
     def __init__(self, actors: Actors, index: int, facts: SessionFacts, home: LaunchPaths) -> None:
         self._actors = actors
         self._index = index
         self._facts = facts
-        self._home = home
+        self._homes = [home]
         self._report: StopReport | None = None
         self._lost: LaunchFailed | None = None
 
@@ -91,6 +87,11 @@ class RaySession(OneConfigSession):
     def effective(self) -> EffectiveSettings:
         """See `Session`."""
         return self._facts.effective
+
+    @property
+    def holds(self) -> tuple[SpecConfig, ...]:
+        """See `Session`."""
+        return self._facts.holds
 
     @property
     def boot_s(self) -> float:
@@ -111,6 +112,27 @@ class RaySession(OneConfigSession):
             self._actors.tell(self._index, "abort")
             raise
 
+    def switch(self, config: SpecConfig, *, paths: LaunchPaths) -> Switched:
+        """See `Session`."""
+        home = LaunchPaths(paths.root.resolve())
+        home.root.mkdir(parents=True, exist_ok=True)  # an actor that finds it here writes into it
+        try:
+            switched, facts = self._actors.call(self._index, "switch", config, home)
+        except LaunchFailed as error:
+            self._lost = None if self._actors.holds(self._index) else error
+            raise SwitchFailed(error.evidence.root_line, False, error.reason, error.evidence) from error
+        except SearchError:
+            self._homes.append(home)
+            raise
+        except BaseException:
+            self._actors.tell(self._index, "abort")
+            raise
+        self._facts = facts
+        if len(self._homes) > 1:  # the first is the start's own, whose log goes on
+            bring_home(self._actors, self._index, self._homes.pop())
+        self._homes.append(home)
+        return switched  # type: ignore[no-any-return]
+
     def close(self) -> StopReport:
         """See `Session`.
 
@@ -122,7 +144,8 @@ class RaySession(OneConfigSession):
             raise self._lost
         if self._report is None:
             self._report = self._actors.call(self._index, "close")
-            bring_home(self._actors, self._index, self._home)
+            for home in self._homes:
+                bring_home(self._actors, self._index, home)
         return self._report
 
 
@@ -131,6 +154,6 @@ def bring_home(actors: Actors, index: int, home: LaunchPaths) -> None:
     if not actors.holds(index):
         return  # its worker died, and a fresh one knows nothing of them
     try:
-        unpack(actors.call(index, "collect"), home)
+        unpack(actors.call(index, "collect", home), home)
     except (SearchError, OSError) as error:
         _log.warning("files of a launch on slot %d stayed on its host: %s", index, error)

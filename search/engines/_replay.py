@@ -34,6 +34,11 @@ class ReplayEngine:
         self._boots = {
             (row.config, row.launch): row.boot_s for row in reversed(recording.rows) if row.boot_s is not None
         }
+        # What was measured after a switch is replayed as a start of its own, which takes what that start took.
+        shared = {row.start: row.boot_s for row in recording.rows if row.start == row.launch and row.boot_s is not None}
+        for row in recording.rows:
+            if row.start in shared:
+                self._boots.setdefault((row.config, row.launch), shared[row.start])
 
     def launch(
         self,

@@ -232,7 +232,7 @@ class SglangEngine:
             limits=self._limits,
             watch_gpus=lambda: GpuWatch(slot.gpu_uuids),
             synthetic=bool(simulating(command.environment(os.environ))),
-            switching=Switching(switch, start.config, config, holds, tell, keep_command) if start and switch else None,
+            switching=Switching(switch, start, config, holds, tell, keep_command) if start and switch else None,
         )
 
     def _command(self, config: SpecConfig, ports: PortBlock, tag: str, slot: Slot, paths: LaunchPaths) -> ServerCommand:
@@ -265,11 +265,11 @@ class SglangEngine:
                 raise _Unshared(keeps)
             return None, {KEEPS: keeps}
         if start.config == config:
-            return switch, start_details(start.config)
+            return switch, start_details(start, config)
         shape = Shape.of(config)
         assert shape is not None
         try:
-            return switch, start_details(start.config, switch.to(shape))
+            return switch, start_details(start, config, switch.to(shape))
         except (SwitchRefused, SwitchFailed) as problem:
             raise _Unshared(problem.reason) from problem
 

@@ -76,7 +76,14 @@ def not_ours(server: Supervisor, detail: str) -> tuple[Reason, str]:
 
 
 def stopped(server: Supervisor, reason: Reason, evidence: Evidence, masker: Masker) -> LaunchFailed:
-    """Stop a server without grace; the failure of its launch, with what the stop could not remove."""
+    """Stop a server without grace; the failure of its launch, with what the stop could not remove.
+
+    Args:
+        server: What is stopped.
+        reason: Of the failure.
+        evidence: What it is based on; masked here.
+        masker: Of the launch's secrets, for its log too.
+    """
     report = server.kill()
     scrub(server.log_path, masker)
     evidence = dataclasses.replace(evidence, root_line=masker.text(evidence.root_line))

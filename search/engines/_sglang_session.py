@@ -219,7 +219,7 @@ class SglangSession(SelfClosing):
     ) -> tuple[Switched, EffectiveSettings]:
         switched = switching.switch.to(shape)
         paths.root.mkdir(parents=True, exist_ok=True)
-        details = start_details(switching.start, switched)
+        details = start_details(switching.start, config, switched)
         effective = switching.tell(switching.switch.read_info(), config, paths=paths, further=details)
         if effective.config != config:
             raise SwitchFailed(f"{config} was asked, but the server says that it runs {effective.config}.")

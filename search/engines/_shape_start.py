@@ -25,9 +25,11 @@ class ShapeStart:
         config: What the server is started with; its shape holds all that are to run, and may be none of theirs.
         token: Of the launch, for the plugin.
         environment: Variables that the launch has beyond those of a start of its own; the token is among them.
+        page_size: Of the cache, in all of its shapes.
     """
 
     config: SpecConfig
+    page_size: int
     token: str
     environment: Mapping[str, str]
 
@@ -68,7 +70,7 @@ def shape_start(
     if CAP_VARIABLE not in {**os.environ, **deployment.env}:
         # Memory decides what is kept, not a number: a shape that is dropped is built anew when it is met again.
         environment[CAP_VARIABLE] = str(len({*shapes, Shape.of(started)}))
-    return ShapeStart(started, token, environment)
+    return ShapeStart(started, resolved.page_size, token, environment)
 
 
 def _in_shape(config: SpecConfig, shape: Shape) -> SpecConfig:

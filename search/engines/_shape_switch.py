@@ -9,9 +9,11 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from search.config import SpecConfig
 from search.contracts import EffectiveSettings, LaunchPaths
+from search.engines._shape_start import ShapeStart
 from search.errors import Interrupted
 from search.outcomes import Reason
 from search.server.http import read_server_info
+from search.server.shape_starts import decode_slots
 from search.server.shapes import ShapeClient
 from search.server.supervisor import Supervisor
 from search.server.system import Os
@@ -35,6 +37,8 @@ _LAST_WORDS_S = 2.0
 """How long the client of a server that ended may take to notice."""
 _ASK_S = 60.0
 """For the report of a server that has just answered; the client itself gives up before."""
+RESERVES_MORE = "reserves_more_than_its_own_start"
+"""Detail of the effective settings: what a start that was made for a larger shape keeps of that."""
 _OUT_OF_MEMORY = "out of memory"
 
 
@@ -135,7 +139,7 @@ class Switching:
 
     Attributes:
         switch: Of the server.
-        start: What the server was started with.
+        start: How the server was started.
         launched: What it ran first.
         holds: What it was asked to hold beside that.
         tell: Reads `/server_info`, and keeps it.
@@ -143,20 +147,28 @@ class Switching:
     """
 
     switch: ShapeSwitch
-    start: SpecConfig
+    start: ShapeStart
     launched: SpecConfig
     holds: tuple[SpecConfig, ...]
     tell: Tell
     keep_command: Callable[[SpecConfig, LaunchPaths, str], None]
 
 
-def start_details(start: SpecConfig, switched: Switched | None = None) -> dict[str, str]:
+def start_details(start: ShapeStart, config: SpecConfig, switched: Switched | None = None) -> dict[str, str]:
     """What is kept of how a config came to run in a start that holds several, beside what the server reports."""
-    details = {"started_as": start.config_id}
-    if switched is not None:
-        details |= {"switch_s": f"{switched.seconds:.2f}", "switch_memory_gb": f"{switched.memory_gb:.2f}"}
-        if switched.reserve_tokens is not None:
-            details["reserve_tokens"] = str(switched.reserve_tokens)
+    details = {"started_as": start.config.config_id}
+    if switched is None:
+        return details
+    details |= {"switch_s": f"{switched.seconds:.2f}", "switch_memory_gb": f"{switched.memory_gb:.2f}"}
+    if switched.reserve_tokens is not None:
+        details["reserve_tokens"] = str(switched.reserve_tokens)
+        shape = Shape.of(config)
+        own = 2 * decode_slots(shape, start.page_size) if shape else 0
+        if switched.reserve_tokens > own:
+            details[RESERVES_MORE] = (
+                f"{switched.reserve_tokens} cache slots a request and decode step, {own} in a start of its own: near a "
+                "full cache fewer requests run"
+            )
     return details
 
 

@@ -13,6 +13,7 @@ from search.preflight.links import LinkProbe
 from search.preflight.machine import MachineFacts, check_machine
 from search.preflight.models import check_context, check_draft, check_simulation, check_target, check_weights
 from search.preflight.plan import check_flags, check_loads, check_release, check_words
+from search.preflight.shapes import PluginWord, check_shared_starts
 from search.spec.study import StudySpec
 
 __all__ = ["DoctorFacts", "Finding", "Level", "examine", "worst"]
@@ -34,6 +35,7 @@ class DoctorFacts:
         words: The installed SGLang's word on the plan; None when there is none to ask.
         links: An all-reduce timed between the GPUs of the first slot; None with one GPU a server, or too few here.
         simulating: Variables of its servers' environment under which they invent acceptance.
+        plugin: What the plugin for shared starts finds in it; None where it was not asked.
     """
 
     machine: MachineFacts
@@ -47,6 +49,7 @@ class DoctorFacts:
     words: ArgumentReport | None = None
     simulating: tuple[str, ...] = ()
     links: LinkProbe | None = None
+    plugin: PluginWord | None = None
 
 
 def examine(spec: StudySpec, dialect: Dialect, facts: DoctorFacts) -> tuple[Finding, ...]:
@@ -76,6 +79,7 @@ def examine(spec: StudySpec, dialect: Dialect, facts: DoctorFacts) -> tuple[Find
     found += check_flags(spec, dialect, facts.words)
     found += check_words(facts.words)
     found += check_loads(spec, facts.words)
+    found += check_shared_starts(spec, facts.plugin)
     return tuple(found)
 
 

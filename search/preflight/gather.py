@@ -24,6 +24,7 @@ from search.preflight.installed_report import ArgumentReport
 from search.preflight.links import LinkProbe, probe_links
 from search.preflight.machine import MachineFacts
 from search.preflight.models import check_draft, check_loading, check_simulation
+from search.preflight.shapes import PluginWord, ask_plugin, support_of
 from search.server.ports import fresh_ports
 from search.spec.study import StudySpec
 
@@ -46,6 +47,7 @@ def gather(spec: StudySpec, dialect: Dialect, *, reports: Path) -> DoctorFacts:
         words=_words(spec, dialect, hardware) if installed else None,
         simulating=simulating(env),
         links=_all_reduce(spec, hardware, env) if installed else None,
+        plugin=_plugin(spec, env) if installed else None,
     )
 
 
@@ -137,6 +139,12 @@ def _longest_prompt(spec: StudySpec) -> tuple[int | None, str]:
     except UsageError as error:
         return None, str(error).rstrip(".")
     return max(len(prompt.text) for prompt in (*prompts.search, *prompts.held_out)), ""
+
+
+def _plugin(spec: StudySpec, env: Mapping[str, str]) -> PluginWord | None:
+    support, wish = support_of(spec), spec.engine.shared_starts
+    wanted = support.ok and (wish == "on" or (wish == "auto" and support.proven))
+    return ask_plugin(spec.engine.python, env) if wanted else None
 
 
 def _words(spec: StudySpec, dialect: Dialect, hardware: HostHardware) -> ArgumentReport:

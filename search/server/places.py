@@ -22,6 +22,7 @@ _MILESTONES = (
     (re.compile(r"^Capture .*graph.* end"), "after memory pools"),
     (re.compile(r"Uvicorn running|Started server process"), WARM_UP),
     (re.compile(r"fired up and ready to roll"), SERVING),
+    (re.compile(r"SEARCH_SHAPES (switched|refused|failed) "), SERVING),  # of our plugin: whatever a build said is over
 )
 """In the words of 0.5.9 to 0.5.23. A draft model loads after the target's pools and graphs, so stages may go back."""
 

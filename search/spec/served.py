@@ -10,7 +10,7 @@ from pydantic import Field, field_validator, model_validator
 from search.deployment import ArgValue
 from search.server.command import OWNED_ARGUMENTS
 from search.spec.part import Part
-from search.spec.types import Count, FlagName, KnownAlgorithm, Positive, VariableName, Word
+from search.spec.types import Count, FlagName, KnownAlgorithm, Positive, VariableName, Wish, Word
 
 
 class ModelSpec(Part):
@@ -56,7 +56,11 @@ class PatchSpec(Part):
 
 
 class EngineSpec(Part):
-    """The SGLang that is launched."""
+    """The SGLang that is launched.
+
+    `shared_starts` is whether one start may measure several shapes: `auto` where release and draft are proven to switch
+    them, `on` also where that was only checked against the release's code, `off` never.
+    """
 
     release: str
     python: str = ""
@@ -67,6 +71,7 @@ class EngineSpec(Part):
     max_running_requests: Count = 256
     boot_ceiling_minutes: Positive = 60
     stall_minutes: Positive = 10
+    shared_starts: Wish = "auto"
 
     def over(self, inherited: Mapping[str, str]) -> dict[str, str]:
         """The environment that SGLang runs in, given the one it inherits."""

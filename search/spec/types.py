@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_core import PydanticCustomError
@@ -19,6 +19,11 @@ from search.spec.samplers import SAMPLERS
 def _yaml_off(value: Any) -> Any:
     """YAML 1.1 reads a bare `off` as false; the word is meant."""
     return "off" if value is False else value
+
+
+def _yaml_switch(value: Any) -> Any:
+    """The same of `on`."""
+    return {True: "on", False: "off"}[value] if isinstance(value, bool) else value
 
 
 def _yaml_switches(value: Any) -> Any:
@@ -112,5 +117,6 @@ Small = Annotated[int, Field(ge=1, le=256)]
 SamplerName = Annotated[str, _one_of(SAMPLERS)]
 MetricName = Annotated[str, _one_of(METRICS)]
 KnownAlgorithm = Annotated[Algorithm, BeforeValidator(_known_algorithm)]
+Wish = Annotated[Literal["auto", "on", "off"], BeforeValidator(_yaml_switch)]
 KnobValues = Annotated[tuple[str | int, ...], BeforeValidator(_yaml_switches)]
 FlagValues = Annotated[tuple[str | int | bool, ...], BeforeValidator(_decimals_as_text)]

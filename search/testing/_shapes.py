@@ -5,7 +5,7 @@ not leave it out, and its table knows the release.
 
 Misbehaviours: `shapes-busy` (never idle), `shapes-refuse` (a kind of server that keeps its shape), `shapes-die` and
 `shapes-hang` (in the middle of a switch), `shapes-lie` (says yes, and goes on in the old shape), `shapes-slow-build`
-(2 s), `shapes-fail-build` (out of memory, and all put back), `shapes-fail-undo` (the same, with topk left behind),
+(2 s, as `shapes-slow-apply` after it), `shapes-fail-build` (out of memory, and all put back), `shapes-fail-undo` (the same, with topk left behind),
 `shapes-no-room` (memory for two shapes beside the start's), `shapes-not-there` (the plugin failed to load).
 """
 
@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import importlib
+import logging
 import os
 import signal
 import time
@@ -24,6 +25,8 @@ from typing import Any
 from aiohttp import web
 
 from search.testing._link import Requests
+
+log = logging.getLogger(__name__)
 
 _GROUP = "sglang.srt.plugins"
 _SLOW_S = 2.0
@@ -79,7 +82,8 @@ class FakeRank:
         return object()
 
     def build(self, shape: Any) -> Any:
-        """See there."""
+        """See there; logs as the release does while it captures."""
+        log.info("Capture cuda graph begin. This can take up to several minutes.")
         if "shapes-die" in self._bad:
             os.kill(os.getpid(), signal.SIGQUIT)  # what a dying scheduler sends
             time.sleep(60)
@@ -91,6 +95,7 @@ class FakeRank:
             self._topk = shape.topk
         if "shapes-fail-build" in self._bad or "shapes-fail-undo" in self._bad:
             raise RuntimeError("CUDA out of memory. Tried to allocate 512.00 MiB.")
+        log.info("Capture cuda graph end.")
         return _State()
 
     def snapshot(self) -> Any:
@@ -103,6 +108,8 @@ class FakeRank:
 
     def apply(self, shape: Any, state: Any) -> None:  # noqa: ARG002 - the fake has nothing to swap
         """See there."""
+        if "shapes-slow-apply" in self._bad:
+            time.sleep(_SLOW_S)
         self._shape, self._topk = shape, shape.topk
         self._run(shape)
 
@@ -137,6 +144,7 @@ class FakeShapes:
         if not token or importlib.import_module("search_shapes.internals").profile(release) is None:
             return
         self._token = token
+        logging.basicConfig(level=logging.INFO, format="[%(asctime)s TP0] %(message)s", datefmt="%Y-%m-%d %H:%M:%S")
         shape = importlib.import_module("search_shapes.shape").Shape
         loop = asyncio.get_running_loop()
 

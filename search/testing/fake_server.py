@@ -18,7 +18,7 @@ Environment:
         `double-fork-grandchild` (in the launcher's group, ignores SIGTERM), `runaway-grandchild` (the
         same in a session of its own), and noise while loading: `log-flood` (16 MiB of healthy
         lines), `huge-line` (4 MiB), `partial-utf8`. Those of the shape plugin (`_shapes.py`): `shapes-busy`,
-        `shapes-refuse`, `shapes-die`, `shapes-hang`, `shapes-lie`, `shapes-slow-build`, `shapes-fail-build`,
+        `shapes-refuse`, `shapes-die`, `shapes-hang`, `shapes-lie`, `shapes-slow-build`, `shapes-slow-apply`, `shapes-fail-build`,
         `shapes-fail-undo`, `shapes-no-room`, `shapes-not-there`.
     FAKE_SGLANG_SPEED: Decode steps are so many times faster (default 1: some 3 ms a step).
     FAKE_SGLANG_BOOT_S: Seconds of a boot (default 0), spread over its log lines.
@@ -52,7 +52,15 @@ MISBEHAVIOURS = frozenset(
         *ENDS,
         *("die-at-arguments", "exit-early", "never-ready", "busy-never-ready", "hang-in-rendezvous"),
         *("health-lies", "old-server"),
-        *("shapes-busy", "shapes-refuse", "shapes-die", "shapes-hang", "shapes-lie", "shapes-slow-build"),
+        *(
+            "shapes-busy",
+            "shapes-refuse",
+            "shapes-die",
+            "shapes-hang",
+            "shapes-lie",
+            "shapes-slow-build",
+            "shapes-slow-apply",
+        ),
         *("shapes-fail-build", "shapes-fail-undo", "shapes-no-room", "shapes-not-there"),
         *("ready-but-silent", "die-at-first-request", "die-of-two-first-requests", "die-under-load", "hang-under-load"),
         *("ignore-sigterm", "slow-drain", "double-fork-grandchild", "runaway-grandchild"),

@@ -17,6 +17,7 @@ from search.config import SpecConfig
 from search.contracts import EffectiveSettings, LaunchPaths, Phase, Slot, StopReport
 from search.errors import Interrupted, LaunchFailed, LoadFailed
 from search.outcomes import Blame, Evidence, Reason
+from search.shape import Switched, SwitchFailed, SwitchRefused
 
 OFF = SpecConfig("off")
 CHAIN = SpecConfig("v2", 1, 2, 3)
@@ -32,8 +33,8 @@ def _facts(config):
 
 
 class ScriptedSession:
-    def __init__(self, engine, config):
-        self.engine, self.effective, self.boot_s = engine, _facts(config), 3.0
+    def __init__(self, engine, config, holds=()):
+        self.engine, self.effective, self.boot_s, self.holds = engine, _facts(config), 3.0, holds
 
     def measure(self, phase, repeat):
         if self.engine.blocks.wait(timeout=60 if phase.concurrency > 1 else 0):
@@ -41,6 +42,17 @@ class ScriptedSession:
         if repeat == GUARDIAN_DIES:
             raise LoadFailed(Reason.WORKER_LOST, Evidence("the guardian died before its server", phase="c=1"))
         raise LoadFailed(Reason.SERVER_CRASH_LOAD, Evidence("Scheduler hit an exception", phase="c=1", exit_code=-9))
+
+    def switch(self, config, *, paths):
+        if config == TREE:
+            os._exit(9)
+        if config == STUCK and self.engine.blocks.wait(60):
+            raise Interrupted("aborted")
+        if config not in self.holds:
+            raise SwitchRefused("another start")
+        paths.command.touch()
+        self.effective = _facts(config)
+        return Switched(8.0, built=True, memory_gb=0.5)
 
     def close(self):
         if self.effective.config == STUCK:
@@ -60,7 +72,7 @@ class ScriptedEngine:
             raise LaunchFailed(Reason.OOM_KV, Evidence("Not enough memory.", phase="loading"))
         if config == TREE:
             os._exit(9)
-        return ScriptedSession(self, config)
+        return ScriptedSession(self, config, holds)
 
     def abort(self):
         self.blocks.set()
@@ -85,8 +97,8 @@ def engine(executor):
     return executor.engine(executor.slots[0])
 
 
-def launch(engine, executor, config=OFF):
-    return engine.launch(config, slot=executor.slots[0], paths=LaunchPaths(Path("unused")))
+def launch(engine, executor, config=OFF, holds=()):
+    return engine.launch(config, slot=executor.slots[0], paths=LaunchPaths(Path("unused")), holds=holds)
 
 
 def test_session_lives_in_another_process_and_its_facts_come_home(engine, executor):
@@ -109,6 +121,32 @@ def test_failed_phase_arrives_as_it_was_raised(engine, executor):
     with launch(engine, executor) as session, pytest.raises(LoadFailed) as caught:
         session.measure(PHASE, 1)
     assert caught.value.evidence.exit_code == -9
+
+
+def test_switch_changes_what_runs_and_where_files_go_and_a_refused_one_changes_nothing(engine, executor, tmp_path):
+    paths = LaunchPaths(tmp_path / "0002-x")
+    with launch(engine, executor, holds=(CHAIN,)) as session:
+        assert (session.holds, session.effective.config) == ((CHAIN,), OFF)
+        with pytest.raises(SwitchRefused, match="another start"):
+            session.switch(OFF, paths=LaunchPaths(tmp_path / "0003-x"))
+        assert session.effective.config == OFF
+        assert session.switch(CHAIN, paths=paths) == Switched(8.0, built=True, memory_gb=0.5)
+        assert (session.effective.config, session.boot_s) == (CHAIN, 3.0)
+        assert paths.command.exists()
+
+
+@pytest.mark.slow(about_s=8)
+def test_worker_lost_in_the_middle_of_a_switch_blames_the_host_and_leaves_a_fresh_one(engine, executor, tmp_path):
+    session = launch(engine, executor, holds=(TREE,))
+    with pytest.raises(SwitchFailed) as caught:
+        session.switch(TREE, paths=LaunchPaths(tmp_path))
+    assert (caught.value.usable, caught.value.cause) == (False, Reason.WORKER_LOST)
+    assert caught.value.evidence.phase == "switch"
+    with pytest.raises(LaunchFailed) as closing:
+        session.close()
+    assert closing.value.reason is Reason.WORKER_LOST
+    with launch(engine, executor) as session:
+        assert session.effective.config == OFF
 
 
 def test_session_whose_guardian_died_is_closed_by_the_actor_that_lives(engine, executor, folder):

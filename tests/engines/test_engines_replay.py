@@ -52,6 +52,15 @@ def test_repeats_come_in_order_and_cycle_across_launches():
     assert rates == [100.0, 101.0, 102.0, 100.0]
 
 
+def test_measurement_after_a_switch_is_replayed_as_a_start_that_takes_what_its_own_took():
+    first = Row(OFF, 3, Outcome.MEASURED, concurrency=1, repeat=1, output_tps=100.0, boot_s=80.0, start=3)
+    later = Row(CHAIN, 4, Outcome.MEASURED, concurrency=1, repeat=1, output_tps=120.0, start=3, place=1, switch_s=8.0)
+    engine = ReplayEngine(Recording({"name": "mine"}, (first, later)))
+    session = engine.launch(CHAIN, slot=SLOT, paths=PATHS, holds=(OFF,))
+    assert (session.boot_s, session.holds) == (80.0, ())
+    assert session.measure(Phase(1, 16, 256), 1).output_tps == 120.0
+
+
 def test_recorded_values_are_given_as_recorded():
     with launch(ReplayEngine(TABLE), OFF) as session:
         assert session.boot_s == 275.6

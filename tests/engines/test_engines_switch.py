@@ -13,12 +13,14 @@ from search.contracts import LaunchPaths, Phase, Slot
 from search.deployment import Deployment, Hardware
 from search.dialects import for_release
 from search.engines._sglang import SglangEngine
+from search.engines._shape_start import ShapeStart
+from search.engines._shape_switch import start_details
 from search.errors import Interrupted
 from search.load.target import Prompt
 from search.outcomes import Reason
 from search.server.shapes import token_forms
 from search.server.supervisor import Deadlines
-from search.shape import SwitchFailed, SwitchRefused
+from search.shape import Switched, SwitchFailed, SwitchRefused
 from search.testing import install_fake_sglang
 
 TREE = SpecConfig.from_id("v2-k4-s4-d16")
@@ -249,6 +251,14 @@ def test_abort_when_a_switch_hangs_interrupts_it_and_stops_the_server(engine, la
                 session.switch(CHAIN, paths=folder(tmp_path, 2))
             assert servers_of(tmp_path / "site") == []
     timer.join()
+
+
+def test_details_when_the_start_reserves_more_than_the_configs_own_say_so():
+    start = ShapeStart(TREE, 1, "token", {})
+    equal, more = (Switched(1.0, True, 0.5, reserve_tokens=tokens) for tokens in (6, 32))
+    assert "reserves_more_than_its_own_start" not in start_details(start, CHAIN, equal)
+    words = start_details(start, CHAIN, more)["reserves_more_than_its_own_start"]
+    assert words.startswith("32 cache slots a request and decode step, 6 in a start of its own")
 
 
 def test_token_when_the_server_prints_its_environment_is_in_no_file(engine, launch, tmp_path, monkeypatch):
