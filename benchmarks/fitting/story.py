@@ -96,6 +96,11 @@ STORY: Final = Recipe(
             ),
             "boot_s": Held(780.0, _PRIOR, "547 GB of weights: about 13 minutes.", 60.0),
             "stop_s": Held(15.0, _PRIOR, "Drain, kill, and memory back.", 10.0),
+            "switch_s": Held(
+                40.0,
+                _ASSUMED,
+                "Assumed: 5 to 11 s a shape were seen with 48 small layers on one H200; here 61 large ones on eight cards.",
+            ),
             "boot_spread": Held(0.03, _PRIOR, "Disk caches differ from boot to boot."),
             "start_spread": Held(
                 0.01,

@@ -1,7 +1,7 @@
 """One start through many shapes and back, and some of them started apart; needs a GPU and SGLang, `--fake` neither.
 
 Of each shape: greedy text at C=1 (a hash), accept length, time per token at C=1 and speed at C=1, 10 and 100, with the
-client that studies use. The result is written after every shape, so a run that is cut off keeps what it has; what did
+client that studies use; with `--batches N` also N batches of 100 requests that start together and stream nothing. The result is written after every shape, so a run that is cut off keeps what it has; what did
 not fit into `--limit-s` is named under `left`.
 
     python benchmarks/shapes/on_gpu.py --model /tmp/models/target --draft /tmp/models/draft \\
@@ -32,6 +32,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from benchmarks.shapes.batches import batch_rates, ratio_of
 from search.config import SpecConfig, SpecVersion
 from search.contracts import Phase, PhaseResult
 from search.deployment import Deployment, Hardware
@@ -170,6 +171,10 @@ class Run:
                 "c1_tpot_ratio": round(median(row["c1_tpot_ms"] for row in here) / apart["c1_tpot_ms"], 4),
                 "c100_tps_ratio": round(median(row["c100_tps"] for row in here) / apart["c100_tps"], 4),
             }
+            ratio = ratio_of(*([rate for row in rows for rate in row.get("batch_tps", ())] for rows in (here, [apart])))
+            if ratio is not None:
+                found = [round(value, 4) for value in (ratio.value, ratio.low, ratio.high)]
+                table[apart["shape"]]["batch_tps_ratio"] = found
         anchors = [row for row in self.told["one_start"] if row["shape"] == str(self.anchor) and "c1_tpot_ms" in row]
         table["anchor_by_place"] = {
             name: [row[name] for row in anchors]
@@ -225,6 +230,10 @@ class Run:
                     [round(result.output_tps, 1), round(result.tpot_ms or 0.0, 4)] for result in results
                 ],
             }
+        if self.args.batches:
+            tokens, rounds = (24, 2) if quick else (192, self.args.batches)
+            rates = batch_rates(ports.base_url, self.prompts, requests=100, tokens=tokens, rounds=rounds)
+            row["batch_tps"] = [round(rate, 1) for rate in rates]
         return row
 
     @contextlib.contextmanager
@@ -354,6 +363,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--apart-only", action="store_true", help="leave the one start out")
     parser.add_argument("--start", type=int, default=0, help="number of the start: odd ones walk backwards")
     parser.add_argument("--repeats", type=int, default=2, help="at C=1 and C=100")
+    parser.add_argument("--batches", type=int, default=0, help="of 100 requests, without streams, per visit")
     parser.add_argument("--tp", type=int, default=1)
     parser.add_argument("--attention-backend", default="triton")
     parser.add_argument("--page-size", type=int, default=1)

@@ -245,7 +245,7 @@ def _readings(axes: Sequence[Objective], launch: LaunchRecord) -> Iterator[tuple
             reading = reading_of(
                 phase,
                 of,
-                start=launch.number,
+                start=launch.start_number,
                 slot=str(launch.slot),
                 prompt_set=prompt_set_of(launch, phase),
                 fresh=launch.stage == "confirm",

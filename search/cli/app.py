@@ -13,6 +13,7 @@ from search.cli.dialect import dialect
 from search.cli.doctor import doctor
 from search.cli.import_ import import_
 from search.cli.init import init
+from search.cli.links import links
 from search.cli.options import VersionOption
 from search.cli.plan import plan
 from search.cli.record import record
@@ -42,6 +43,7 @@ app.command("plan")(plan)
 app.command("whatif")(whatif)
 app.command("try", cls=RawCommand)(try_)
 app.command("doctor")(doctor)
+app.command("links")(links)
 app.command("init")(init)
 app.command("report")(report)
 app.command("dashboard")(dashboard)

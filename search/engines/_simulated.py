@@ -17,6 +17,7 @@ from search.outcomes import Evidence, Note, Reason
 from search.physics.acceptance import accept_length
 from search.physics.cost import CostPrediction, predict, running_requests, tree_survival
 from search.physics.model import Physics
+from search.shape import Switched, SwitchRefused
 
 WINDOWS = 10
 """Slices of the steady window."""
@@ -77,7 +78,7 @@ class SimulatedEngine:
         *,
         slot: Slot,  # noqa: ARG002
         paths: LaunchPaths,
-        holds: tuple[SpecConfig, ...] = (),  # noqa: ARG002
+        holds: tuple[SpecConfig, ...] = (),
     ) -> SimulatedSession:
         """See `Engine`; writes no file.
 
@@ -91,7 +92,9 @@ class SimulatedEngine:
         if most is not None and config.verify_tokens > most:
             line = f"Simulated: {config.verify_tokens} draft tokens need more memory than graphs of {most} leave."
             raise LaunchFailed(Reason.OOM_GRAPH, Evidence(line, phase="graph capture"), boot_s)
-        return SimulatedSession(self._physics, self._noise, self._deployment, config, launch, boot_s, self._limits)
+        return SimulatedSession(
+            self._physics, self._noise, self._deployment, config, launch, boot_s, self._limits, holds=holds
+        )
 
 
 class SimulatedSession(PlayedSession):
@@ -106,12 +109,9 @@ class SimulatedSession(PlayedSession):
         launch: str,
         boot_s: float,
         limits: Limits | None = None,
+        holds: tuple[SpecConfig, ...] = (),
     ) -> None:
-        limit = running_requests(
-            physics.model,
-            config,
-            deployment.max_running_requests,
-        )
+        limit = running_requests(physics.model, config, deployment.max_running_requests)
         super().__init__(
             effective=EffectiveSettings(config, release=deployment.release, max_running_requests=limit),
             boot_s=boot_s,
@@ -120,9 +120,34 @@ class SimulatedSession(PlayedSession):
         self._physics = physics
         self._noise = noise
         self._config = config
+        self._deployment = deployment
+        self._reachable = (config, *holds) if holds else ()
+        self._start = launch
         self._launch = launch
         self._limit = limit
         self._limits = limits
+
+    @property
+    def holds(self) -> tuple[SpecConfig, ...]:
+        """See `Session`."""
+        return self._reachable[1:]
+
+    def switch(self, config: SpecConfig, *, paths: LaunchPaths) -> Switched:
+        """See `Session`; writes no file. What the start drew stays, what a place draws is new.
+
+        Raises:
+            SwitchRefused: The start was not made to hold the config, or the model has no memory for its tree.
+        """
+        model = self._physics.model
+        if config not in self._reachable:
+            raise SwitchRefused(f"this start was not made to hold {config}")
+        if model.draft_token_limit is not None and config.verify_tokens > model.draft_token_limit:
+            raise SwitchRefused(f"{config.verify_tokens} draft tokens need more memory than the model has")
+        self._config, self._launch = config, paths.root.name
+        self._limit = running_requests(model, config, self._deployment.max_running_requests)
+        self._effective = EffectiveSettings(config, release=self._deployment.release, max_running_requests=self._limit)
+        seconds = model.switch_s * self._noise.factor(model.boot_spread, "switch", config, self._launch)
+        return Switched(seconds=seconds, built=True, memory_gb=0.0)
 
     def measure(self, phase: Phase, repeat: int) -> PhaseResult:
         """See `Session`."""
@@ -181,7 +206,8 @@ class SimulatedSession(PlayedSession):
     def _start_factor(self, concurrency: int) -> float:
         """What this start drew: half of its variance at all loads alike, half at each load anew."""
         each = self._physics.model.start_spread / math.sqrt(2)
-        keys = ("start", self._config, self._launch)
+        # A start that holds several configs draws once for all of them.
+        keys = ("start", self._config if not self._reachable else self._reachable[0], self._start)
         return self._noise.factor(each, *keys) * self._noise.factor(each, *keys, concurrency)
 
     def _histogram(self, expected: CostPrediction, output_tokens: int, *keys: object) -> tuple[int, ...]:

@@ -49,6 +49,7 @@ class CostModel:
         prefill_ms: One request's prompt.
         boot_s: From the start of a server to its first token.
         stop_s: From the wish to stop to the proof.
+        switch_s: A running server's switch to another shape, graphs built and probed.
         boot_spread: Relative standard deviation of a boot.
         start_spread: Relative standard deviation between starts of one config: what a start draws
             once and keeps, such as where its memory lies and which kernels were tuned.
@@ -81,6 +82,7 @@ class CostModel:
     prefill_ms: float = field(metadata={"unit": "ms"})
     boot_s: float = field(metadata={"unit": "s"})
     stop_s: float = field(metadata={"unit": "s"})
+    switch_s: float = field(metadata={"unit": "s"})
     boot_spread: float = field(metadata={"unit": "relative"})
     start_spread: float = field(metadata={"unit": "relative"})
     repeat_spread: float = field(metadata={"unit": "relative"})

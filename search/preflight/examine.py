@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 from search.dialects import Dialect
 from search.preflight.checkpoint import Checkpoint
-from search.preflight.findings import Finding, Level, error
+from search.preflight.findings import Finding, Level, error, fine, warning
 from search.preflight.installed_report import ArgumentReport
+from search.preflight.links import LinkProbe
 from search.preflight.machine import MachineFacts, check_machine
 from search.preflight.models import check_context, check_draft, check_simulation, check_target, check_weights
 from search.preflight.plan import check_flags, check_loads, check_release, check_words
@@ -32,6 +33,7 @@ class DoctorFacts:
         longest_prompt: Characters of the longest prompt as sent; None when `prompt_fault` says why.
         prompt_fault: Why the prompts cannot be read.
         words: The installed SGLang's word on the plan; None when there is none to ask.
+        links: An all-reduce timed between the GPUs of the first slot; None with one GPU a server, or too few here.
         simulating: Variables of its servers' environment under which they invent acceptance.
         plugin: What the plugin for shared starts finds in it; None where it was not asked.
     """
@@ -46,12 +48,15 @@ class DoctorFacts:
     prompt_fault: str = ""
     words: ArgumentReport | None = None
     simulating: tuple[str, ...] = ()
+    links: LinkProbe | None = None
     plugin: PluginWord | None = None
 
 
 def examine(spec: StudySpec, dialect: Dialect, facts: DoctorFacts) -> tuple[Finding, ...]:
     """Every check, in the order in which a launch would meet the trouble."""
     found = [*check_machine(spec, facts.machine)]
+    if facts.links is not None:
+        found.append(check_all_reduce(facts.links, facts.target))
     found += check_release(
         spec,
         dialect,
@@ -76,6 +81,21 @@ def examine(spec: StudySpec, dialect: Dialect, facts: DoctorFacts) -> tuple[Find
     found += check_loads(spec, facts.words)
     found += check_shared_starts(spec, facts.plugin)
     return tuple(found)
+
+
+def check_all_reduce(probe: LinkProbe, target: Checkpoint | None) -> Finding:
+    """What an all-reduce costs here, and a pass with all of them."""
+    name = "all-reduce"
+    fit = probe.fit
+    if fit is None:
+        way = "a server would meet the same: try `search links`, and look at NCCL's own words with NCCL_DEBUG=INFO"
+        return warning(name, f"it could not be timed: {probe.trouble}", way)
+    knee = "" if fit.knee is None else f", twice that at {fit.knee:.0f} tokens"
+    layers = target.number("num_hidden_layers") if target is not None else None
+    whole = probe.pass_ms(1, layers) if layers else None
+    share = "" if whole is None else f"; {whole:.1f} ms of every pass of {layers} layers"
+    says = f"{fit.latency_us:.0f} us over {probe.ranks} GPUs by NCCL{knee}{share}; `search links` tries the study's settings"
+    return fine(name, says)
 
 
 def worst(findings: tuple[Finding, ...]) -> Level:

@@ -21,6 +21,7 @@ from search.preflight.facts import environment_facts, slot_gpus
 from search.preflight.findings import Finding, Level
 from search.preflight.installed_check import check_arguments
 from search.preflight.installed_report import ArgumentReport
+from search.preflight.links import LinkProbe, probe_links
 from search.preflight.machine import MachineFacts
 from search.preflight.models import check_draft, check_loading, check_simulation
 from search.preflight.shapes import PluginWord, ask_plugin, support_of
@@ -46,6 +47,22 @@ def gather(spec: StudySpec, dialect: Dialect, *, reports: Path) -> DoctorFacts:
         words=_words(spec, dialect, hardware) if installed else None,
         simulating=simulating(env),
         plugin=_plugin(spec, env) if installed else None,
+        links=_all_reduce(spec, hardware, env) if installed else None,
+    )
+
+
+def _all_reduce(spec: StudySpec, hardware: HostHardware, env: Mapping[str, str]) -> LinkProbe | None:
+    gpus = slot_gpus(spec, hardware.gpus)
+    target = _checkpoint(spec.model.target, env)
+    hidden = target.number("hidden_size") if target is not None else None
+    if spec.model.tp < 2 or len(gpus) < spec.model.tp or not hidden:
+        return None
+    return probe_links(
+        ranks=spec.model.tp,
+        hidden=hidden,
+        python=spec.engine.python,
+        env={**env, "CUDA_VISIBLE_DEVICES": ",".join(gpus)},
+        port=fresh_ports().http,
     )
 
 

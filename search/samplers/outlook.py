@@ -40,14 +40,24 @@ class LaunchCost:
     Attributes:
         boot_s: Start and stop of a server.
         tokens: Output tokens measured at each concurrency of the objectives, all repeats, in their order.
+        held: Configs that a running server can be switched to; they need no start.
+        switch_s: Of such a switch.
     """
 
     boot_s: float = 300.0
     tokens: tuple[float, ...] = (2 * 16 * 256, 2 * 300 * 256)
+    held: frozenset[SpecConfig] = frozenset()
+    switch_s: float = 40.0
 
-    def seconds(self, paces: Floats, loads: Sequence[int]) -> Floats:
-        """Of configs with these paces in ms, shape (configs, loads), at these concurrencies."""
-        total = np.full(len(paces), self.boot_s)
+    def seconds(self, paces: Floats, loads: Sequence[int], configs: Sequence[SpecConfig]) -> Floats:
+        """Of configs with these paces in ms, shape (configs, loads), at these concurrencies.
+
+        Args:
+            paces: Milliseconds a token.
+            loads: Concurrencies of the objectives.
+            configs: In the order of the paces.
+        """
+        total = np.array([self.switch_s if config in self.held else self.boot_s for config in configs])
         for place, (tokens, load) in enumerate(zip(self.tokens, loads, strict=True)):
             total = total + tokens * paces[:, place] / (1000.0 * load)
         return total
@@ -154,7 +164,7 @@ class Outlook:
         self.gains = growth * self.feasible
         self._worth = (growth + _BENEATH * self._growth_by_noise()) * self.feasible**_CAUTION
         paces = np.stack([np.exp(belief.expected(load)) for load in self.loads], axis=1)
-        self.seconds = self.cost.seconds(paces, self.loads)
+        self.seconds = self.cost.seconds(paces, self.loads, prior.configs)
 
     @property
     def measured_count(self) -> int:

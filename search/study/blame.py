@@ -20,9 +20,14 @@ UNSETTLED: Final = frozenset({Reason.START_CRASH, Reason.CUDA_FAULT, Reason.UNKN
 
 
 def failed_at_start(launch: LaunchRecord) -> bool:
-    """Whether its server died before it served; under load the same words mean something else."""
-    at_start = launch.boot_s is None and not launch.phases
+    """Whether its own server died before it served; under load, or in a start for several, the same words mean something else."""
+    at_start = launch.boot_s is None and not launch.phases and launch.start is None
     return launch.reason is not None and launch.outcome is not Outcome.INTERRUPTED and at_start
+
+
+def failed_beside(launch: LaunchRecord) -> bool:
+    """Whether it failed in a start made for several configs, which says nothing of the config by itself."""
+    return launch.start is not None and launch.reason is not None and launch.outcome is not Outcome.INTERRUPTED
 
 
 def started(launch: LaunchRecord) -> bool:

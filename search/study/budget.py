@@ -12,6 +12,7 @@ from search.errors import BreakerOpen
 from search.outcomes import Blame, Outcome, Reason
 from search.server.alike import cause_key
 from search.storage.records import LaunchRecord
+from search.study.blame import failed_beside
 from search.study.events import Ending
 
 SAME_ROOT_LINE = 3
@@ -82,7 +83,7 @@ class Budget:
 
     def may_retry(self, launches: Sequence[LaunchRecord]) -> bool:
         """Whether a second attempt is left: all launches of a trial but its first are such."""
-        trials = [launch.trial for launch in launches if launch.trial is not None]
+        trials = [launch.trial for launch in launches if launch.trial is not None and not failed_beside(launch)]
         return len(trials) - len(set(trials)) < self.retries
 
     def expected_hours(self, launches: Sequence[LaunchRecord], *, to_do: int, slots: int = 1) -> float | None:
@@ -115,7 +116,7 @@ class Breaker:
         if launch.reason is None or launch.outcome is Outcome.INTERRUPTED:
             self._failed.clear()
             return
-        if self._is_echo(launch):
+        if self._is_echo(launch) or failed_beside(launch):
             return
         self._failed.append(launch)
         if is_static_fault(launch):

@@ -30,6 +30,8 @@ class Course:
         interrupted: Ctrl-C was pressed.
         hopeless: Why the drafts never help, by the probe.
         skipped: Why the second objective was not measured.
+        switch_s: What the switch to its config took; None where there was none.
+        refused: The start it was to share would not have it, so it has one of its own.
         lossless: How its answers compare with the baseline's.
     """
 
@@ -42,6 +44,8 @@ class Course:
     interrupted: bool = False
     hopeless: Evidence | None = None
     skipped: Evidence | None = None
+    switch_s: float | None = None
+    refused: bool = False
     lossless: tuple[OutputCheck, ...] = ()
 
     def closed(
@@ -78,6 +82,7 @@ class Course:
             evidence=failure.evidence if failure else self.hopeless or self.skipped,
             notes=ordered(found),
             boot_s=self.boot_s,
+            switch_s=self.switch_s,
             duration_s=duration_s,
             effective=self.effective,
             # Answers are many, and their verdict is known by now.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from math import sqrt
 from statistics import fmean
@@ -112,8 +112,13 @@ def _own_noise(axes: Objectives, launches: Sequence[LaunchRecord]) -> tuple[floa
 class Prospects(Protocol):
     """What is expected; a sampler without a belief expects nothing."""
 
-    def learn(self, launches: Sequence[LaunchRecord]) -> None:
-        """Take note of what launches have cost so far. Before an ask."""
+    def learn(self, launches: Sequence[LaunchRecord], *, held: Collection[SpecConfig] = ()) -> None:
+        """Take note of what launches have cost so far, and which configs need no start. Before an ask.
+
+        Args:
+            launches: Of the study.
+            held: Configs that a server which runs now can be switched to.
+        """
         ...
 
     def why(self, trial: Trial) -> str:
@@ -143,7 +148,7 @@ class NoProspects:
     def __init__(self, sampler: str) -> None:
         self._sampler = sampler
 
-    def learn(self, launches: Sequence[LaunchRecord]) -> None:
+    def learn(self, launches: Sequence[LaunchRecord], *, held: Collection[SpecConfig] = ()) -> None:
         """See `Prospects`."""
 
     def why(self, trial: Trial) -> str:  # noqa: ARG002
@@ -192,10 +197,10 @@ class FrontierProspects:
         self._sampler, self._study, self._spec, self._free = sampler, study, spec, free
         self._launches: tuple[LaunchRecord, ...] = ()
 
-    def learn(self, launches: Sequence[LaunchRecord]) -> None:
+    def learn(self, launches: Sequence[LaunchRecord], *, held: Collection[SpecConfig] = ()) -> None:
         """See `Prospects`."""
         self._launches = tuple(launches)
-        self._sampler.expect_cost(launch_cost(self._spec, launches))
+        self._sampler.expect_cost(launch_cost(self._spec, launches, held=held))
         for line in self._sampler.dropped(self._study):
             name = line.partition(" is dropped")[0]
             if name not in self._said:
@@ -270,15 +275,25 @@ def prospects_of(
     return NoProspects(name)
 
 
-def launch_cost(spec: StudySpec, launches: Sequence[LaunchRecord] = ()) -> LaunchCost:
+def launch_cost(
+    spec: StudySpec, launches: Sequence[LaunchRecord] = (), *, held: Collection[SpecConfig] = ()
+) -> LaunchCost:
     """Of one launch: boots as seen so far, before the first by the study's cost model; tokens as the study asks.
+
+    Args:
+        spec: The study.
+        launches: Of it, so far.
+        held: Configs that a server which runs now can be switched to.
 
     Raises:
         UsageError: The study names a cost model that there is not.
     """
     boots = [launch.boot_s for launch in launches if launch.boot_s]
+    switches = [launch.switch_s for launch in launches if launch.switch_s]
     model = load_physics(spec.simulation.physics).model
     return LaunchCost(
         boot_s=(fmean(boots) if boots else model.boot_s) + model.stop_s,
         tokens=tuple(spec.tokens_at(load) for load in spec.objective_loads),
+        held=frozenset(held),
+        switch_s=fmean(switches) if switches else model.switch_s,
     )

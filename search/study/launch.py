@@ -6,13 +6,11 @@ import logging
 import os
 import re
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from search.cluster import Executor
 from search.config import SpecConfig
-from search.contracts import Clock, LaunchPaths, Session, Slot
+from search.contracts import Clock, LaunchPaths, Slot
 from search.errors import BreakerOpen, Interrupted, LaunchFailed, NotRecorded, SearchError
 from search.outcomes import Evidence, Note, Reason
 from search.spec.stored import masker_of
@@ -23,7 +21,9 @@ from search.study.course import Course
 from search.study.events import Step, Steps, unheard
 from search.study.measure import Measurer, Measuring
 from search.study.outputs import check_room, is_full
+from search.study.sessions import Sessions
 from search.study.signals import Interrupts
+from search.study.starts import Starts
 
 _log = logging.getLogger(__name__)
 
@@ -57,6 +57,7 @@ class Launcher:
         measuring: Beyond the study file's plan, and short of it.
         interrupts: Looked at before each phase: after a press none is begun.
         step: Told of what happens inside launches.
+        starts: Servers that are kept running for the next config; by default each has a start of its own.
     """
 
     def __init__(
@@ -68,9 +69,12 @@ class Launcher:
         measuring: Measuring | None = None,
         interrupts: Interrupts | None = None,
         step: Steps = unheard,
+        starts: Starts | None = None,
     ) -> None:
         self._step = step
         self._context = context
+        self.starts = starts or Starts(context.sharing)
+        self._sessions = Sessions(executor, self.starts)
         self._executor = executor
         self._store = store
         self._interrupts = interrupts or Interrupts()
@@ -119,8 +123,11 @@ class Launcher:
         trial: int | None = None,
         expected: Expected | None = None,
         at_most: int | None = None,
+        alone: bool = False,
     ) -> LaunchRecord:
         """The row of a launch that is about to start on `slot`; `carry_out` completes it. See `run`.
+
+        Where the slot has an open start that can be switched to the config, the measurement takes the next place in it.
 
         Args:
             config: What is launched.
@@ -130,6 +137,7 @@ class Launcher:
             trial: Optuna's number; None for a launch that is no trial.
             expected: What the belief expects of it; None without one.
             at_most: Launches of the whole study; None without a limit.
+            alone: It is to have a start of its own.
 
         Raises:
             LaunchesSpent: The study has `at_most` launches, those of other drivers included.
@@ -140,9 +148,20 @@ class Launcher:
         with self._writes:
             return self._store.begin_launch(
                 self._context.name,
-                lambda number: self._planned(number, config, stage, why, trial, slot, expected),
+                lambda number: self._placed(
+                    self._planned(number, config, stage, why, trial, slot, expected), alone=alone
+                ),
                 at_most=at_most,
             )
+
+    def _placed(self, record: LaunchRecord, *, alone: bool) -> LaunchRecord:
+        """The record with its place: in the open start of its slot, first in a start for several, or in one of its own."""
+        if alone or not self.starts.beside(record.asked, record.stage):
+            return record
+        found = self.starts.serving(record.slot, record.asked, record.stage)
+        if found is None:
+            return replace(record, start=record.number)
+        return replace(record, start=found.number, place=found.places)
 
     def carry_out(
         self, record: LaunchRecord, slot: Slot, *, notes: tuple[Note, ...] = (), clock: Clock | None = None
@@ -167,7 +186,7 @@ class Launcher:
         full = False
         try:
             paths.root.mkdir(parents=True, exist_ok=True)
-            with self._session(record.asked, slot, paths, course) as session:
+            with self._sessions.of(record, slot, paths, course) as session:
                 self._step(Step(record.number, "ready"))
                 self._measurer.measure(session, record, course, self._turn_of(slot))
         except LaunchFailed as error:
@@ -197,6 +216,9 @@ class Launcher:
             duration_s=clock.monotonic() - started,
             first=self._context.spec.axes[0].concurrency,
         )
+        if course.refused:
+            record = replace(record, start=None, place=0)
+        self.starts.saw(record)
         if record.evidence is not None:
             line = self._masker.text(record.evidence.root_line)
             record = replace(record, evidence=replace(record.evidence, root_line=line))
@@ -209,6 +231,10 @@ class Launcher:
                 "was measured is kept."
             )
         return Launched(record, course.leftovers, course.interrupted or self._interrupts.pressed)
+
+    def close_starts(self) -> tuple[str, ...]:
+        """Stop the servers that are kept running; what they left behind, one line each. Call it when no launch runs."""
+        return self._sessions.close_all(self._context.clock)
 
     def amend(self, record: LaunchRecord) -> None:
         """Store anew what a finished launch came to, now that others have shown more of it."""
@@ -244,24 +270,3 @@ class Launcher:
             slot=slot.index,
             expected=expected,
         )
-
-    @contextmanager
-    def _session(self, config: SpecConfig, slot: Slot, paths: LaunchPaths, course: Course) -> Iterator[Session]:
-        """A session whose end is proven, whatever happens."""
-        session = self._executor.engine(slot).launch(config, slot=slot, paths=paths)
-        try:
-            course.boot_s, course.effective = session.boot_s, session.effective
-            course.clock.spend(session.boot_s)
-            yield session
-        finally:
-            try:
-                report = session.close()
-            except LaunchFailed:
-                # The worker is gone, and whoever lends its GPUs next waits for its server to be gone too.
-                raise
-            except Exception as error:
-                course.leftovers = (f"the stop could not be proven: {type(error).__name__}: {error}",)
-                raise
-            course.clock.spend(report.duration_s)
-            if not report.clean:
-                course.leftovers = report.leftovers or ("the stop was not clean, and nothing says why",)

@@ -92,6 +92,7 @@ class Loop:
         try:
             with self._interrupts.telling(self._crew.wake):
                 ending = self._work()
+            self._close_starts()
             self._progress.settle(self._trials)
         except BaseException as error:
             self._stop_all()
@@ -164,7 +165,14 @@ class Loop:
         at_most = self._progress.budget.launches
         try:
             record = self._launcher.plan(
-                job.config, slot, stage=job.stage, why=job.why, trial=trial, expected=job.expected, at_most=at_most
+                job.config,
+                slot,
+                stage=job.stage,
+                why=job.why,
+                trial=trial,
+                expected=job.expected,
+                at_most=at_most,
+                alone=job.alone,
             )
         except LaunchesSpent:
             # Another driver had the last one. The trial is settled at the end, as its earlier launches say.
@@ -252,6 +260,12 @@ class Loop:
                     self._notice(f"slot {landed.slot.index}: {line}")
             else:
                 _log.error("the launch on slot %d could not be stored", landed.slot.index, exc_info=landed.error)
+        self._close_starts()
+
+    def _close_starts(self) -> None:
+        """Stop the servers that were kept running for further configs."""
+        for line in self._launcher.close_starts():
+            self._notice(line)
 
     def _end_early(self, ending: Ending) -> bool:
         """Settle and tell what there is; whether the database still took it."""

@@ -36,6 +36,7 @@ from search.study.resume import open_study, settle
 from search.study.scheduler import Agenda
 from search.study.signals import Interrupts
 from search.study.stages import MOST_LADDERS, StageBudgets
+from search.study.starts import Starts
 from search.study.trials import Trials
 
 
@@ -100,6 +101,7 @@ def run_study(
         if kind == "measured":
             _scrub_what_was_cut(context, launches)
         progress = Progress(context, store=store, budget=budget, launches=launches)
+        starts = Starts(context.sharing, watch.notice)
         loop = Loop(
             context,
             executor=executor,
@@ -118,6 +120,7 @@ def run_study(
                 ),
                 interrupts=interrupts,
                 step=watch.step,
+                starts=starts,
             ),
             trials=trials,
             progress=progress,
@@ -134,6 +137,7 @@ def run_study(
                 unmeasured_slots={slot.index for slot in executor.slots[1:]} - progress.slots_with_baseline()
                 if space.baselines
                 else set(),
+                held=starts.held,
             ),
             watch=watch,
             interrupts=interrupts,

@@ -76,7 +76,7 @@ def _readings(axis: Objective, launch: LaunchRecord, phases: Sequence[PhaseResul
         reading_of(
             phase,
             axis.of,
-            start=launch.number,
+            start=launch.start_number,
             slot=str(launch.slot),
             prompt_set="held-out" if is_held_out(phase, launch.stage) else "search",
             fresh=launch.stage == "confirm",

@@ -12,7 +12,7 @@ from search.config import SpecConfig
 from search.outcomes import Blame, Note, Outcome, Reason
 from search.samplers.finite import SpaceExhausted
 from search.storage.records import Expected, LaunchRecord, Stage
-from search.study.blame import alike
+from search.study.blame import alike, failed_beside
 from search.study.budget import BudgetSpent, is_static_fault
 from search.study.choices import Choice, Room, to_confirm, to_ladder
 from search.study.events import Ending
@@ -43,6 +43,7 @@ class Job:
         again: A second attempt.
         spoiled_by: The slot whose host spoiled the first attempt; another one is preferred.
         expected: Of its numbers.
+        alone: It has a start of its own, whoever could share one.
     """
 
     config: SpecConfig
@@ -54,6 +55,7 @@ class Job:
     again: bool = False
     spoiled_by: int | None = None
     expected: Expected | None = None
+    alone: bool = False
 
 
 @dataclass(slots=True)
@@ -86,6 +88,7 @@ class Agenda:
         give_up: Makes the sampler propose a config no more.
         neighbours: Told what failed starts teach; None where nothing is to be left out.
         unmeasured_slots: Slots that must measure a baseline of their own first.
+        held: Of a slot: configs that its open start can be switched to.
 
     Attributes:
         spent: The budget that ended the search.
@@ -106,7 +109,9 @@ class Agenda:
         give_up: Callable[[SpecConfig], None],
         neighbours: Neighbours | None = None,
         unmeasured_slots: Collection[int] = (),
+        held: Callable[[int], Collection[SpecConfig]] = lambda _: (),
     ) -> None:
+        self._held = held
         self._trials = trials
         self._progress = progress
         self._prospects = prospects
@@ -141,7 +146,7 @@ class Agenda:
         Raises:
             BudgetSpent: Not even a later stage may launch any more.
         """
-        self._prospects.learn(self._progress.launches)
+        self._prospects.learn(self._progress.launches, held=self._held(slot))
         if self._neighbours is not None:
             self._neighbours.learn(self._progress.launches)
         others = list(others)
@@ -168,6 +173,11 @@ class Agenda:
             return False
         if job.stage in ("confirm", "ladder", "closing"):
             return False
+        if failed_beside(record):
+            # Another start's memory, graphs and plugin were around it: alone it shows whether the config is to blame.
+            why = f"once more in a start of its own, after {record.reason} in one for several configs"
+            self._soon.append(replace(job, why=why, again=True, alone=True))
+            return True
         flake = record.blame is Blame.FLAKE or record.reason is Reason.UNKNOWN
         if not (flake or record.blame is Blame.HOST) or not self._progress.may_retry():
             return False

@@ -184,7 +184,9 @@ class ScriptedSession(SelfClosing):
     def switch(self, config: SpecConfig, *, paths: LaunchPaths) -> Switched:
         """See `Session`; the script of `config` says what becomes of it."""
         if config not in self._reachable:
-            raise SwitchRefused(f"This start holds {', '.join(map(str, self._reachable)) or 'one shape'}, not {config}.")
+            raise SwitchRefused(
+                f"This start holds {', '.join(map(str, self._reachable)) or 'one shape'}, not {config}."
+            )
         if self._engine._aborted.is_set():
             raise Interrupted("The scripted engine was aborted.")
         with self._engine._lock:

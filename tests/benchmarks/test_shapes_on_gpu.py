@@ -21,13 +21,16 @@ def test_run_on_the_fake_server_goes_there_and_back_and_compares(tmp_path, monke
     monkeypatch.chdir(tmp_path)
     out = tmp_path / "shapes.json"
     words = ["--fake", "--quick", "--shapes", "k2-s2-d7 k1-s2-d3", "--apart", "k1-s2-d3", "--out", str(out)]
-    assert main(words) == 0
+    assert main([*words, "--batches", "2"]) == 0
     told = json.loads(out.read_text())
     assert [row["shape"] for row in told["one_start"]] == ["k2-s2-d7", "k1-s2-d3", "k2-s2-d7"]
     assert [row["built"] for row in told["one_start"]] == [False, True, False]
     beside = told["comparison"]["k1-s2-d3"]
     assert beside["greedy_text_equal"]
     assert beside["accept_c1"][0] == [beside["accept_c1"][1]]
+    assert len(told["apart"][0]["batch_tps"]) == 2
+    ratio, low, high = beside["batch_tps_ratio"]
+    assert low <= ratio <= high
     assert told["left"] == told["failures"] == []
 
 
