@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from search.cli.app import app, run_app
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"`(python -m search[^`\n]+)`")
 COMMAND = re.compile(r"(?:\S*/)?python -m (search(?:\.run)?)(\s.*)?$")

@@ -2,7 +2,7 @@
 
     python -m benchmarks.race --half building --samplers finite-gp tpe random --seeds 3 --jobs 2
 
-`docs/searching.md` has the rules. The parts: `tables` (what is raced on), `worlds` (tables of our
+`docs/lab/searching.md` has the rules. The parts: `tables` (what is raced on), `worlds` (tables of our
 own), `sources` (where tables come from), `contest` (one race), `rivals` (who races), `scoring` (one
 race in figures), `summary` (many of them), `printing` and `files` (for people).
 """

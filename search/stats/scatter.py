@@ -51,7 +51,7 @@ class Prior:
 
 
 ASSUMED = Prior(between=0.04, within=0.016, place=0.005, freedom=4)
-"""What three starts of one config differed by on an H200 at concurrency 1 (`docs/measuring.md`, the comparison with
+"""What three starts of one config differed by on an H200 at concurrency 1 (`docs/lab/measuring.md`, the comparison with
 another tool); half a percent for a place."""
 
 
