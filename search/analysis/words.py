@@ -22,7 +22,7 @@ def gain_words(told: Gain | Estimate) -> str:
     lo, hi = gain_percent(told.lo), gain_percent(told.hi)
     if isinstance(told, Gain) and told.band:
         return f"{text} ({BAND_WORDS} {lo} to {hi})"
-    return f"{text} [{lo}, {hi}{f'; {ASSUMED}' if isinstance(told, Gain) and told.assumed else ''}]"
+    return f"{text} [{lo}, {hi}{f', {ASSUMED}' if isinstance(told, Gain) and told.assumed else ''}]"
 
 
 def settled_by(told: Gain) -> str:

@@ -221,9 +221,12 @@ def note_of(content: ReportContent, launch: LaunchRecord) -> str:
         ]
         parts.append("\n".join(("| phase | C | repeat | tok/s | accept |", "|---|---|---|---|---|", *rows)))
     gains = next((one.gains for one in content.judgement.results if one.config == launch.config), {})
-    told = [f"{content.against(result, load)} at C={load}" for result in content.judgement.results
-            if result.config == launch.config for load in gains]  # fmt: skip
-    if told:
+    loads_of: dict[str, list[str]] = {}
+    for result in content.judgement.results:
+        for load in gains if result.config == launch.config else ():
+            loads_of.setdefault(content.against(result, load), []).append(str(load))
+    if loads_of:
+        told = (f"{word} at C={', '.join(loads)}" for word, loads in loads_of.items())
         parts.append(f"Judged over all starts: {'; '.join(told)}")
     if (serving := content.serving.get(config_id)) is not None:
         parts.append(f"To serve:\n\n```\n{serving.text.strip()}\n```")

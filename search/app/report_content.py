@@ -70,7 +70,10 @@ class ContentBuilder:
             return
         try:
             for config in sorted(configs, key=str):
-                yield config.config_id, serving_command(config, self._spec, self._dialect)
+                yield (
+                    config.config_id,
+                    serving_command(config, self._spec, self._dialect, here=self._study.kind == "measured"),
+                )
         except SearchError:
             return
 

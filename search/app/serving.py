@@ -19,8 +19,15 @@ from search.spec.study import StudySpec
 _CACHE = "disable-radix-cache"
 
 
-def serving_command(config: SpecConfig, spec: StudySpec, dialect: Dialect) -> ServingCommand:
+def serving_command(config: SpecConfig, spec: StudySpec, dialect: Dialect, *, here: bool = True) -> ServingCommand:
     """How to serve a config, secrets masked.
+
+    Args:
+        config: Any the release can run.
+        spec: Names the interpreter that holds SGLang, or leaves it to the one that runs the study.
+        dialect: Of the release.
+        here: Whether a study ran servers with this interpreter; a computed or recorded one says nothing of it, and the
+            command leaves the choice to the host that it is copied to.
 
     Raises:
         UnsupportedKnob: The release has no spelling for a knob.
@@ -31,7 +38,7 @@ def serving_command(config: SpecConfig, spec: StudySpec, dialect: Dialect) -> Se
     host = ("--host", serving.host) if serving.host else ()
     command = server_command(
         config,
-        _deployment(spec),
+        _deployment(spec, python="" if here else "python3"),
         dialect,
         ports=PortBlock(http=serving.port, nccl=serving.port + 1),
         tag="",
@@ -57,13 +64,14 @@ def check_serving(spec: StudySpec, dialect: Dialect) -> None:
         raise UsageError(f"`serving`: {error}") from error
 
 
-def _deployment(spec: StudySpec) -> Deployment:
+def _deployment(spec: StudySpec, *, python: str = "") -> Deployment:
     measured, serving = spec.deployment, spec.serving
     args: dict[str, ArgValue] = {_name(name): value for name, value in measured.server_args.items()}
     args |= flag_values(serving.server_args)
     args[_CACHE] = not serving.prefix_cache
     return replace(
         measured,
+        python=measured.python or python,
         server_args=args,
         env={**measured.env, **serving.env},
         max_running_requests=serving.max_running_requests or measured.max_running_requests,

@@ -55,7 +55,7 @@ def _figure(content: ReportContent) -> Figure | None:
     return Figure(
         "by-load",
         "Output tokens per second against the best baseline at each concurrency, which is the line at 0. Bands: 95% intervals for "
-        f"the next start{', of hollow marks, which are extrapolated, 90% bands of the cost model' if hollow else ''}.",
+        f"the mean of further starts{', of hollow marks, which are extrapolated, 90% bands of the cost model' if hollow else ''}.",
         figures.by_load(content),
         low=True,
     )

@@ -76,7 +76,7 @@ def test_one_start_of_each_config_in_words(story):
     assert said[2].startswith(
         "Ahead of the best baseline, but not shown after all the comparisons made: v2-k1-s2-d3 at C=30, +10.1% ["
     )
-    assert "; assumed scatter]" in said[2]
+    assert ", assumed scatter]" in said[2]
     assert (
         said[3].startswith("Assumed scatter: too little was started twice")
         and "(pooled degrees of freedom: 0 at C=1, 0 at C=100; 4 are needed)" in said[3]

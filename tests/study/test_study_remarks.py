@@ -76,7 +76,7 @@ def test_what_starts_differ_by_anyway_is_no_drift(judged):
 def test_two_starts_of_a_baseline_are_too_few_to_tell_a_drift(judged):
     got = judged(launch(1), launch(2, "v2-k1-s2-d3"), launch(3, c100=(930.0, 930.0)))
     assert not any("drifted" in line for line in got.headlines)
-    assert "; assumed scatter] at C=100 in launch 3 against launch 1." in got.remarks[-1]
+    assert ", assumed scatter] at C=100 in launch 3 against launch 1." in got.remarks[-1]
 
 
 def test_both_scatters_are_told_with_what_makes_the_interval_wide(judged):
