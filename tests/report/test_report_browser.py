@@ -3,20 +3,17 @@
 import html
 import json
 import re
-import shutil
 import subprocess
 from dataclasses import replace
 
 import pytest
+from browsers import CHROMIUM, WITHOUT
 
 from search.config import SpecConfig
 from search.report.page import page
 
-CHROMIUM = next(
-    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
-)
 pytestmark = [
-    pytest.mark.skipif(CHROMIUM is None, reason="no chromium is installed"),
+    pytest.mark.skipif(CHROMIUM is None, reason=WITHOUT),
     pytest.mark.slow,
     pytest.mark.timeout(300),
 ]
