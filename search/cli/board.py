@@ -26,6 +26,10 @@ _FRONT_EVERY_S = 5.0
 """Judging everything grows with the study: the front is worked out no more often than so."""
 _GLANCE_EVERY_S = 1.0
 _BAR = 18
+_BARS_FROM = 90
+"""Columns below which words need the room of the bars."""
+_SAID = 46
+"""Columns of the longest usual words behind a name."""
 
 
 @dataclass(slots=True)
@@ -105,22 +109,22 @@ class Board:
             self._front = _front(judgements)
             self._front_at = self._now()
 
-    def draw(self) -> RenderableType:
-        """The lines, as of now."""
+    def draw(self, width: int = 100) -> RenderableType:
+        """The lines, as of now; without bars where the terminal has fewer than `_BARS_FROM` columns."""
         from rich.console import Group
         from rich.text import Text
 
         with self._lock:
-            rows = _grid()
+            rows = _Rows(width)
             self._study(rows)
             for running in self._running.values():
                 self._launch(rows, running)
-        parts: list[RenderableType] = [rows]
+        parts: list[RenderableType] = [rows.grid]
         if self._front:
             parts.append(Text.assemble(("front so far  ", "dim"), self._front, overflow="ellipsis", no_wrap=True))
         return Group(*parts)
 
-    def _study(self, rows: Table) -> None:
+    def _study(self, rows: _Rows) -> None:
         from rich.progress_bar import ProgressBar
 
         start = self._start
@@ -131,20 +135,21 @@ class Board:
         of, done = self._of, start.already + len(self._done)
         hours = f" of {self._estimates.hours:g}h" if self._estimates else ""
         left = self._study_left_s(of - done)
-        rows.add_row(
+        rows.add(
             start.study + (f" {KIND_LABELS[start.kind]}" if KIND_LABELS[start.kind] else ""),
             ProgressBar(total=max(of, 1), completed=done, width=_BAR),
-            f"{done}/{of} launches  {duration(spent)}{hours} spent"
-            + ("" if left is None else f"  {duration(left)} left"),
+            f"{done}/{of} launches"
+            + ("" if left is None else f"  {duration(left)} left")
+            + f"  {duration(spent)}{hours} spent",
         )
 
-    def _launch(self, rows: Table, running: _Running) -> None:
+    def _launch(self, rows: _Rows, running: _Running) -> None:
         from rich.progress_bar import ProgressBar
 
         launch, passed = running.launch, self._now() - running.began
         slot = "" if launch.slot is None else f" on slot {launch.slot}"
         left = "" if running.expected_s is None else f"  {_left(running.expected_s - passed)}"
-        rows.add_row(
+        rows.add(
             f"[{launch.number}/{launch.of}] {launch.stage} {launch.config}{slot}",
             ProgressBar(total=running.expected_s, completed=passed, width=_BAR, pulse=running.expected_s is None),
             f"{'measuring' if running.ready else 'starting'}  {duration(passed)}{left}",
@@ -156,7 +161,7 @@ class Board:
         rate = self._glance(running)
         told = "" if rate is None else f"{number(rate)} tok/s  "
         left = "" if running.phase_s is None else _left(running.phase_s - passed)
-        rows.add_row(
+        rows.add(
             f"    C={phase.concurrency} repeat {phase.repeat}" if phase.repeat else "    probe",
             ProgressBar(total=running.phase_s, completed=passed, width=_BAR, pulse=running.phase_s is None),
             f"{told}{left}",
@@ -189,14 +194,28 @@ class Board:
         return None if first is None or first.expected_s is None else min(launches * first.expected_s, hours_left)
 
 
-def _grid() -> Table:
-    from rich.table import Table
+class _Rows:
+    """Rows of what, how far and how long, as wide as the terminal.
 
-    grid = Table.grid(padding=(0, 2, 0, 0))
-    grid.add_column(no_wrap=True, overflow="ellipsis", max_width=46)
-    grid.add_column(width=_BAR)
-    grid.add_column(no_wrap=True, overflow="ellipsis")
-    return grid
+    Args:
+        width: In columns.
+    """
+
+    def __init__(self, width: int) -> None:
+        from rich.table import Table
+
+        self.grid: Table = Table.grid(padding=(0, 2, 0, 0))
+        self._has_bars = width >= _BARS_FROM
+        # What is said last is the time left and the spend: a long name gives way to them.
+        said = _SAID + (_BAR + 2 if self._has_bars else 0)
+        self.grid.add_column(no_wrap=True, overflow="ellipsis", max_width=min(46, max(12, width - said)))
+        if self._has_bars:
+            self.grid.add_column(width=_BAR)
+        self.grid.add_column(no_wrap=True, overflow="ellipsis")
+
+    def add(self, what: str, bar: RenderableType, said: str) -> None:
+        """One more row."""
+        self.grid.add_row(what, *((bar,) if self._has_bars else ()), said)
 
 
 def _left(seconds: float) -> str:

@@ -221,8 +221,12 @@ class LiveDisplay(PlainDisplay):
         if self._live is None:
             from rich.live import Live
 
+            console = console_for(self._stream)
             self._live = Live(
-                get_renderable=self._board.draw, console=console_for(self._stream), refresh_per_second=4, transient=True
+                get_renderable=lambda: self._board.draw(console.width),
+                console=console,
+                refresh_per_second=4,
+                transient=True,
             )
             self._live.start()
 

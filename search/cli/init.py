@@ -69,7 +69,8 @@ def init(
             say(f"  guessed {what.strip()} ({why})")
     if not made.known:
         say(f"warning: no config with speculation is legal here; `python -m search plan --study {study}` says why")
-    say(f"next: python -m search doctor --study {study}")
+    say(f"next, here: python -m search plan --study {study}")
+    say(f"next, on the host with the GPUs: python -m search doctor --study {study}")
 
 
 def _from_command(pasted: str, *, name: str | None, gpus: str | None, release: str, out: Path | None) -> None:

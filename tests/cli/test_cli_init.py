@@ -56,7 +56,10 @@ def test_first_study_file_is_one_that_plan_accepts(here):
     done = init(*KIMI)
     assert done.exit_code == 0, done.output
     assert "guessed algorithm: EAGLE3 (the draft's architecture is LlamaForCausalLMEagle3)" in done.stdout
-    assert done.stdout.splitlines()[-1] == "next: python -m search doctor --study kimi"
+    assert done.stdout.splitlines()[-2:] == [
+        "next, here: python -m search plan --study kimi",
+        "next, on the host with the GPUs: python -m search doctor --study kimi",
+    ]
     spec = load_study(here / "spaces" / "kimi.yaml")
     assert (spec.model.algorithm, spec.model.tp, spec.hardware.gpus, spec.hardware.sm) == ("EAGLE3", 8, 8, 120)
     assert spec.model.architecture == "KimiK25ForConditionalGeneration"
