@@ -13,7 +13,7 @@ from search.config import SpecConfig
 from search.metrics import gain_percent
 from search.outcomes import Note, Outcome
 from search.report.content import ReportContent
-from search.report.text import counted, duration, gain_bounds, lossless_words, one_line
+from search.report.text import counted, gain_bounds, gpus_text, lossless_words, one_line, starts_text
 
 Verdict: TypeAlias = Literal["on", "off", "open", "baselines", "nothing", "rehearsal"]
 """`on`: speculation pays somewhere. `off`: everything measured is slower at every load. `open`: neither is shown.
@@ -246,10 +246,9 @@ def _was(count: int) -> str:
 def _basis(content: ReportContent, choices: Sequence[Choice]) -> Iterator[str]:
     """How sure it is, and on what."""
     spec, launches = content.spec, content.launches
-    hours = duration(sum(launch.duration_s or 0 for launch in launches))
-    gpus = spec.hardware.kind if spec.hardware.gpus == 1 else f"{spec.hardware.gpus} x {spec.hardware.kind}"
+    gpus = gpus_text(spec.hardware.gpus, spec.hardware.kind)
     where = {"measured": f"on {gpus}", "replay": "of a recording", "simulated": "by the cost model"}[content.study.kind]
-    text = f"{counted(len(launches), 'start')} in {hours} {where}; {counted(len(content.judgement.results), 'config')} measured"
+    text = f"{starts_text(one.duration_s for one in launches)} {where}; {counted(len(content.judgement.results), 'config')} measured"
     if content.space is not None:
         text += f" of {len(content.space.launchable)} that can be launched"
     yield f"{text}."

@@ -8,7 +8,7 @@ from search.report import figures
 from search.report.blocks import Figure
 from search.report.content import ReportContent, ServingCommand
 from search.report.decision import Decision, decide, loads_words
-from search.report.text import counted, duration
+from search.report.text import gpus_text, starts_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +67,8 @@ def _setting(content: ReportContent) -> str:
         f"{model.target} with {model.draft} ({model.algorithm})"
         if model.draft
         else f"{model.target} ({model.algorithm})",
-        hardware.kind if hardware.gpus == 1 else f"{hardware.gpus} x {hardware.kind}",
+        gpus_text(hardware.gpus, hardware.kind),
         f"SGLang {engine.release}" if engine.release else "",
-        f"{counted(len(content.launches), 'start')} in {duration(sum(one.duration_s or 0 for one in content.launches))}",
+        starts_text(one.duration_s for one in content.launches),
     )
     return " · ".join(part for part in parts if part)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from search.analysis.findings import Gain
 from search.masking import without_escapes
@@ -124,3 +124,15 @@ def role_words(role: str) -> str:
 def one_line(text: str) -> str:
     """Foreign text on one line, without escape sequences and control characters: a log must not steer a terminal."""
     return " ".join("".join(char if char.isprintable() else " " for char in without_escapes(text)).split())
+
+
+def gpus_text(gpus: int, kind: str) -> str:
+    """`8 x H200`; the count once, where the kind of a recording holds it already."""
+    return kind if gpus == 1 or kind.startswith((f"{gpus}x ", f"{gpus} x ")) else f"{gpus} x {kind}"
+
+
+def starts_text(durations: Iterable[float | None]) -> str:
+    """`18 starts in 6h22m`; a table that tells no times has only the count."""
+    told = tuple(durations)
+    spent = sum(one or 0.0 for one in told)
+    return counted(len(told), "start") + (f" in {duration(spent)}" if spent else "")

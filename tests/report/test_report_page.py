@@ -297,3 +297,13 @@ def test_labels_of_neighbours_on_the_front_do_not_cover_one_another(content):
         "v2-k1-s1-d2": "bottom center",
         "v1-k1-s2-d3": "bottom center",
     }
+
+
+def test_count_of_gpus_and_time_are_told_once_or_not_at_all(content):
+    spec = content.spec.model_copy(
+        update={"hardware": content.spec.hardware.model_copy(update={"gpus": 8, "kind": "8x H200"})}
+    )
+    timeless = tuple(replace(launch, duration_s=None) for launch in content.launches)
+    text = page(replace(content, spec=spec, launches=timeless))
+    assert "8x H200" in text and "8 x 8x" not in text
+    assert "in 0s" not in text
