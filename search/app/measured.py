@@ -12,6 +12,7 @@ from typing import Any
 from search.app.assembly import Assembly, RawWords, assembly_of, read_spec
 from search.app.command_line import command_line
 from search.app.options import RunOptions
+from search.app.report_content import is_calibrated
 from search.app.sharing import start_plan
 from search.cluster import Executor, InlineExecutor
 from search.contracts import Slot
@@ -53,7 +54,8 @@ def assemble_measured(options: RunOptions, raw: RawWords) -> Assembly:
         missing = missing_for(spec, gpus=gpus, installed_release=release, default_python=sys.executable)
         if missing:
             instead = command_line(options, simulate=True)
-            raise HostUnfit((*missing, f"Without them, on the calibrated cost model: {instead}"))
+            how = "on the calibrated cost model" if is_calibrated(spec) else "as a rehearsal with invented numbers"
+            raise HostUnfit((*missing, f"Without them, {how}: {instead}"))
         if raw is None:  # raw words are sent on purpose, whatever our dialect thinks of them
             remarks, resolved = _held_to_installed(spec, space, dialect, gpus)
             plan = start_plan(spec, space, dialect, installed=resolved)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from textwrap import shorten
 from typing import Literal, TypeAlias
 
 from search.analysis.findings import Ahead, ConfigResult, Gain, LoadWinner
@@ -18,6 +19,9 @@ from search.report.text import counted, gain_bounds, gpus_text, lossless_words, 
 Verdict: TypeAlias = Literal["on", "off", "open", "baselines", "nothing", "rehearsal"]
 """`on`: speculation pays somewhere. `off`: everything measured is slower at every load. `open`: neither is shown.
 `baselines`: nothing that speculates is measured. `nothing`: no config is. `rehearsal`: the numbers are invented."""
+
+_SAID_OF_A_FAILURE = 120
+"""Characters of a root line in a headline."""
 
 _TWICE = 1.995
 _FAILURES_TELL = 0.25
@@ -236,7 +240,9 @@ def _how_it_ended(content: ReportContent) -> str:
     if last is None or last.evidence is None:
         return text
     log = f" (log: {last.evidence.log_path})" if last.evidence.log_path else ""
-    return f"{text} The last: {one_line(last.evidence.root_line).rstrip('.')}{log}."
+    # The whole line stands among the failures: a headline that goes on for six lines is read by nobody.
+    said = shorten(one_line(last.evidence.root_line), _SAID_OF_A_FAILURE, placeholder=" …")
+    return f"{text} The last: {said.rstrip('.')}{log}."
 
 
 def _was(count: int) -> str:

@@ -141,9 +141,11 @@ def space(content: ReportContent) -> Iterator[Block]:
 
 def environment(content: ReportContent) -> Iterator[Block]:
     """Where the numbers come from, and the conditions they hold under."""
-    said = (*content.provenance, *(f"Assumed: {line}" for line in content.spec.assumptions))
+    listed = {f"{name}: {value}" for name, value in content.study.fingerprint.items()}  # said once, below
+    said = [line for line in content.provenance if line not in listed]
+    said += [f"Assumed: {line}" for line in content.spec.assumptions]
     if said:
-        yield Lines(said)
+        yield Lines(tuple(said))
     if content.details:
         yield Fold("In full", (Lines(content.details),))
     yield Facts(

@@ -348,7 +348,7 @@ def questions(content: ReportContent) -> Iterator[Block]:
     for answer in content.judgement.verdicts:
         yield Heading(answer.name, (Tag(answer.verdict, warns=answer.verdict in ("not measured", "assumed scatter")),))
         # Sentences of a long answer each on a line of its own: a wall of brackets is read by nobody.
-        parts = _sentences(answer.text)
+        parts = list(_over_loads(_sentences(answer.text)))
         yield Lines(tuple(parts)) if len(parts) > 1 else Text(answer.text)
 
 
@@ -361,6 +361,22 @@ def _sentences(text: str) -> list[str]:
         elif part not in parts:
             parts.append(part)
     return parts
+
+
+def _over_loads(parts: Sequence[str]) -> Iterator[str]:
+    """Sentences that differ in the load alone as one."""
+    loads: dict[str, list[str]] = {}
+    for part in parts:
+        said, _, load = part.rstrip(".").partition(" was measured at C=")
+        if said.startswith("no config") and load.isdigit():
+            loads.setdefault(said, []).append(load)
+    for part in parts:
+        said = part.partition(" was measured at C=")[0]
+        if said not in loads:
+            yield part
+        elif told := loads[said]:
+            yield f"{said} was measured at C={', '.join(sorted(told, key=int))}"
+            loads[said] = []
 
 
 def remarks(content: ReportContent) -> Iterator[Block]:

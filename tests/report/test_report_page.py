@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from search.analysis.findings import Gain, PredictedValue, PredictedValues, QuestionVerdict
+from search.analysis.findings import FailedLaunch, Gain, PredictedValue, PredictedValues, QuestionVerdict
 from search.config import SpecConfig
 from search.metrics import METRICS
+from search.outcomes import Evidence, Outcome, Reason
+from search.report.decision import decide
 from search.report.page import page
 from search.stats.estimates import Estimate
 
@@ -307,3 +309,24 @@ def test_count_of_gpus_and_time_are_told_once_or_not_at_all(content):
     text = page(replace(content, spec=spec, launches=timeless))
     assert "8x H200" in text and "8 x 8x" not in text
     assert "in 0s" not in text
+
+
+def test_question_without_measurements_names_each_lack_once(content):
+    lacks = "; ".join(f"no config with topk {topk} was measured at C={load}" for load in (100, 1) for topk in (1, 2))
+    asked = QuestionVerdict("width", "not measured", f"{lacks}.")
+    text = page(replace(content, judgement=replace(content.judgement, verdicts=(asked,))))
+    assert text.count("no config with topk 2 was measured at C=1, 100") == 1
+    assert "was measured at C=1<" not in text
+
+
+def test_headline_of_failures_is_cut_and_their_table_is_not(content):
+    line = "torch.OutOfMemoryError: CUDA out of memory. " + "Tried to allocate 1.20 GiB. " * 12 + "The end"
+    died = tuple(
+        replace(launch, outcome=Outcome.FAILED, reason=Reason.OOM_GRAPH, evidence=Evidence(line), phases=())
+        for launch in content.launches
+    )
+    lost = FailedLaunch(1, died[0].config, "FAILED", "OOM_GRAPH", "config", line, "")
+    empty = replace(content.judgement, results=(), winners=(), picks=(), front=(), failures=(lost,), verdicts=())
+    sentence = decide(replace(content, launches=died, judgement=empty)).sentence
+    assert "CUDA out of memory" in sentence and "The end" not in sentence and len(sentence) < 300
+    assert "The end" in page(replace(content, launches=died, judgement=empty))
