@@ -334,3 +334,12 @@ def _read(terminal):
         return os.read(terminal, 65536)
     except OSError:  # Linux says EIO when the last writer is gone.
         return b""
+
+
+def test_host_without_the_gpus_is_offered_a_rehearsal_or_the_calibrated_model_by_its_name(here):
+    made = search("init", "--model", "Qwen/Qwen3-8B", "--draft", "Tengyunw/qwen3_8b_eagle3", "--gpus", "64x H100")
+    assert made.exit_code == 0, made.output
+    mine, shipped = run("--study", "qwen3-8b"), run("--study", "kimi-k25")
+    assert mine.exit_code == shipped.exit_code == 3
+    assert "as a rehearsal with invented numbers: python -m search.run --study qwen3-8b --simulate" in mine.stderr
+    assert "on the calibrated cost model: python -m search.run --study kimi-k25 --simulate" in shipped.stderr
