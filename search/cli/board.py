@@ -28,8 +28,8 @@ _GLANCE_EVERY_S = 1.0
 _BAR = 18
 _BARS_FROM = 90
 """Columns below which words need the room of the bars."""
-_SAID = 46
-"""Columns of the longest usual words behind a name."""
+_SAID = 39
+"""Columns of the longest usual words behind a name: `10/40  15m26s left  11m43s of 12.5h spent`."""
 
 
 @dataclass(slots=True)
@@ -138,7 +138,7 @@ class Board:
         rows.add(
             start.study + (f" {KIND_LABELS[start.kind]}" if KIND_LABELS[start.kind] else ""),
             ProgressBar(total=max(of, 1), completed=done, width=_BAR),
-            f"{done}/{of} launches"
+            f"{done}/{of}{' launches' if rows.has_bars else ''}"
             + ("" if left is None else f"  {duration(left)} left")
             + f"  {duration(spent)}{hours} spent",
         )
@@ -150,7 +150,7 @@ class Board:
         slot = "" if launch.slot is None else f" on slot {launch.slot}"
         left = "" if running.expected_s is None else f"  {_left(running.expected_s - passed)}"
         rows.add(
-            f"[{launch.number}/{launch.of}] {launch.stage} {launch.config}{slot}",
+            f"[{launch.number}/{launch.of}] {f'{launch.stage} ' if rows.has_bars else ''}{launch.config}{slot}",
             ProgressBar(total=running.expected_s, completed=passed, width=_BAR, pulse=running.expected_s is None),
             f"{'measuring' if running.ready else 'starting'}  {duration(passed)}{left}",
         )
@@ -195,7 +195,7 @@ class Board:
 
 
 class _Rows:
-    """Rows of what, how far and how long, as wide as the terminal.
+    """Rows of what, how far and how long, as wide as the terminal: `has_bars` where that leaves room for them.
 
     Args:
         width: In columns.
@@ -205,17 +205,17 @@ class _Rows:
         from rich.table import Table
 
         self.grid: Table = Table.grid(padding=(0, 2, 0, 0))
-        self._has_bars = width >= _BARS_FROM
+        self.has_bars = width >= _BARS_FROM
         # What is said last is the time left and the spend: a long name gives way to them.
-        said = _SAID + (_BAR + 2 if self._has_bars else 0)
+        said = _SAID + (len(" launches") + _BAR + 2 if self.has_bars else 0)
         self.grid.add_column(no_wrap=True, overflow="ellipsis", max_width=min(46, max(12, width - said)))
-        if self._has_bars:
+        if self.has_bars:
             self.grid.add_column(width=_BAR)
         self.grid.add_column(no_wrap=True, overflow="ellipsis")
 
     def add(self, what: str, bar: RenderableType, said: str) -> None:
         """One more row."""
-        self.grid.add_row(what, *((bar,) if self._has_bars else ()), said)
+        self.grid.add_row(what, *((bar,) if self.has_bars else ()), said)
 
 
 def _left(seconds: float) -> str:

@@ -242,7 +242,8 @@ def _how_it_ended(content: ReportContent) -> str:
     log = f" (log: {last.evidence.log_path})" if last.evidence.log_path else ""
     # The whole line stands among the failures: a headline that goes on for six lines is read by nobody.
     said = shorten(one_line(last.evidence.root_line), _SAID_OF_A_FAILURE, placeholder=" …")
-    return f"{text} The last: {said.rstrip('.')}{log}."
+    told = f"{text} The last: {said.rstrip('.')}{log}"
+    return told if told.endswith("…") else f"{told}."
 
 
 def _was(count: int) -> str:
