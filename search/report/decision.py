@@ -272,7 +272,10 @@ def _basis(content: ReportContent, choices: Sequence[Choice]) -> Iterator[str]:
         )
         yield f"{winner.objective.title[:1].upper()}{winner.objective.title[1:]}: `{winner.config}`, {metric.words(winner.value.value)}{gain}."
     if choices:
-        yield "Intervals are for what many further starts would come out at in the mean, after all the comparisons that were made."
+        yield (
+            "Intervals (95%) are for what many further starts would come out at in the mean; what is called a gain stands "
+            "after all the comparisons that were made."
+        )
 
 
 def _gains(result: ConfigResult, choice: Choice) -> str:

@@ -263,21 +263,10 @@ def _standing(content: ReportContent, result: ConfigResult) -> Iterator[str]:
 
 
 def _tags(result: ConfigResult) -> tuple[Tag, ...]:
-    far = [load for load, at in sorted(result.loads.items()) if at.extrapolated]
-    tags = []
-    if far:
-        tags.append(
-            _EXTRAPOLATED if len(far) == len(result.loads) else Tag(f"extrapolated at {_listed(far)}", warns=True)
-        )
+    tags = [_EXTRAPOLATED] if result.extrapolated else []
     if lossless := lossless_words(result.lossless):
         tags.append(Tag(lossless, warns=lossless != "lossless"))
     return tuple(tags)
-
-
-def _listed(loads: list[int]) -> str:
-    """Loads as a list that fits a tag."""
-    shown = ", ".join(map(str, loads[:3]))
-    return shown if len(loads) <= 3 else f"{len(loads)} loads"
 
 
 def _value_columns(content: ReportContent) -> list[Objective]:
