@@ -46,6 +46,7 @@ _SWITCH_S = 120.0
 a start may stand still."""
 
 
+_MOST_BROKEN = 2
 _PLUGIN_FRAME = b"/search_shapes/"
 
 
@@ -109,6 +110,8 @@ class SglangEngine:
         self._abort = threading.Event()
         self._keeps = ""
         """Why starts of this deployment never switch, once one has shown it."""
+        self._broken_first = 0
+        """First switches that failed, of starts made for another shape: each cost a start."""
 
     def abort(self) -> None:
         """Make a running `launch` or `measure` raise `Interrupted` soon, and every later one at once.
@@ -271,6 +274,9 @@ class SglangEngine:
         try:
             return switch, start_details(start, config, switch.to(shape))
         except (SwitchRefused, SwitchFailed) as problem:
+            self._broken_first += 1
+            if self._broken_first >= _MOST_BROKEN:
+                self._keeps = f"The first switch of {self._broken_first} starts failed; of the last one: {problem.reason}"
             raise _Unshared(problem.reason) from problem
 
     def _lease(self, slot: Slot, paths: LaunchPaths, tag: str) -> None:
