@@ -111,7 +111,11 @@ def start_plan(
         if len(one.configs) == 1:
             apart[_alone(one)] += 1
     told = tuple((reason, number) for reason, number in apart.most_common())
-    words = [f"NOT PROVEN ON A GPU: {unproven.removeprefix('Not proven on a GPU: ').rstrip('.')}"] if unproven and shared else []
+    words = (
+        [f"NOT PROVEN ON A GPU: {unproven.removeprefix('Not proven on a GPU: ').rstrip('.')}"]
+        if unproven and shared
+        else []
+    )
     words += [f"{number} apart: {reason.rstrip('.')}" for reason, number in told[:_MOST_REASONS]]
     return StartPlan(Sharing(shared, "; ".join(words)), count, told)
 

@@ -28,6 +28,9 @@ _LEAST_NOISE: Final = 1e-3
 """Equal digits are not certainty."""
 _TYPICAL_REPEATS: Final = 2
 """Of an objective in a start."""
+MOST_HELD: Final = 16
+"""Further configs that a start is made for. Searches end after some 20 launches (median of the race), the first of them
+the study file's own."""
 _FEWEST_MEASURED: Final = 3
 """Configs of its own that a search measures before it ends by itself, whatever earlier studies say."""
 MOST_LEFT: Final = 0.002
@@ -121,6 +124,17 @@ class Prospects(Protocol):
         """
         ...
 
+    def to_hold(self, config: SpecConfig, group: Sequence[SpecConfig]) -> tuple[SpecConfig, ...]:
+        """Which others of a group a start for a config should be able to hold: those likeliest to be wanted next.
+
+        A start is made as large as what it is to hold, so more than will be measured in it is waste.
+
+        Args:
+            config: What it is launched for.
+            group: The others that one start could hold.
+        """
+        ...
+
     def why(self, trial: Trial) -> str:
         """One line: why the config of a proposed trial was chosen."""
         ...
@@ -150,6 +164,10 @@ class NoProspects:
 
     def learn(self, launches: Sequence[LaunchRecord], *, held: Collection[SpecConfig] = ()) -> None:
         """See `Prospects`."""
+
+    def to_hold(self, config: SpecConfig, group: Sequence[SpecConfig]) -> tuple[SpecConfig, ...]:  # noqa: ARG002
+        """See `Prospects`: any of them."""
+        return tuple(group)
 
     def why(self, trial: Trial) -> str:  # noqa: ARG002
         """See `Prospects`."""
@@ -206,6 +224,15 @@ class FrontierProspects:
             if name not in self._said:
                 self._notice(line)
             self._said.add(name)
+
+    def to_hold(self, config: SpecConfig, group: Sequence[SpecConfig]) -> tuple[SpecConfig, ...]:  # noqa: ARG002
+        """See `Prospects`: by worth a second, what the study file names first."""
+        outlook = self._sampler.outlook(self._study)
+        free = set(self._sampler.remaining(self._study))
+        named = set(self._spec.known_configs)
+        wanted = [other for other in group if other in free and other in outlook.prior.index]
+        wanted.sort(key=lambda other: (other not in named, -outlook.worth(other)))
+        return tuple(wanted[:MOST_HELD])
 
     def why(self, trial: Trial) -> str:
         """See `Prospects`."""

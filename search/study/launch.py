@@ -123,7 +123,7 @@ class Launcher:
         trial: int | None = None,
         expected: Expected | None = None,
         at_most: int | None = None,
-        alone: bool = False,
+        holds: tuple[SpecConfig, ...] = (),
     ) -> LaunchRecord:
         """The row of a launch that is about to start on `slot`; `carry_out` completes it. See `run`.
 
@@ -137,7 +137,7 @@ class Launcher:
             trial: Optuna's number; None for a launch that is no trial.
             expected: What the belief expects of it; None without one.
             at_most: Launches of the whole study; None without a limit.
-            alone: It is to have a start of its own.
+            holds: Further configs that a fresh start for it is to be able to switch to; empty for a start of its own.
 
         Raises:
             LaunchesSpent: The study has `at_most` launches, those of other drivers included.
@@ -148,20 +148,11 @@ class Launcher:
         with self._writes:
             return self._store.begin_launch(
                 self._context.name,
-                lambda number: self._placed(
-                    self._planned(number, config, stage, why, trial, slot, expected), alone=alone
+                lambda number: self._sessions.placed(
+                    self._planned(number, config, stage, why, trial, slot, expected), holds
                 ),
                 at_most=at_most,
             )
-
-    def _placed(self, record: LaunchRecord, *, alone: bool) -> LaunchRecord:
-        """The record with its place: in the open start of its slot, first in a start for several, or in one of its own."""
-        if alone or not self.starts.beside(record.asked, record.stage):
-            return record
-        found = self.starts.serving(record.slot, record.asked, record.stage)
-        if found is None:
-            return replace(record, start=record.number)
-        return replace(record, start=found.number, place=found.places)
 
     def carry_out(
         self, record: LaunchRecord, slot: Slot, *, notes: tuple[Note, ...] = (), clock: Clock | None = None

@@ -8,6 +8,7 @@ from dataclasses import replace
 from optuna.trial import Trial
 
 from search.cluster import Executor
+from search.config import SpecConfig
 from search.contracts import Slot
 from search.errors import BreakerOpen, Interrupted, SearchError, StorageFault
 from search.outcomes import Outcome
@@ -172,7 +173,7 @@ class Loop:
                 trial=trial,
                 expected=job.expected,
                 at_most=at_most,
-                alone=job.alone,
+                holds=() if job.alone else self._to_hold(slot, job),
             )
         except LaunchesSpent:
             # Another driver had the last one. The trial is settled at the end, as its earlier launches say.
@@ -183,6 +184,14 @@ class Loop:
         told = slot.index if len(self._executor.slots) > 1 else None
         self._listener.launching(Launching(record.number, at_most, job.stage, job.config, job.why, told))
         self._crew.start(slot, lambda clock: self._launcher.carry_out(record, slot, notes=job.notes, clock=clock))
+
+    def _to_hold(self, slot: Slot, job: Job) -> tuple[SpecConfig, ...]:
+        """What else a start for a job should be able to hold; empty for a start of its own."""
+        starts = self._launcher.starts
+        group = starts.beside(job.config, job.stage)
+        if not group or starts.serving(slot.index, job.config, job.stage) is not None:
+            return group
+        return self._agenda.to_hold(job.config, group)
 
     def _land(self, landed: Landed) -> None:
         """Judge and tell a launch that ended; repeat it, end its trial, or stop the study."""

@@ -163,6 +163,11 @@ class Agenda:
             self._final = True
         return self._of_the_finale(slot, others)
 
+    def to_hold(self, config: SpecConfig, group: Sequence[SpecConfig]) -> tuple[SpecConfig, ...]:
+        """Which others of a group a start for a config should be able to hold, what the study file still wants first."""
+        wanted = [other for other in self._listed["known"] if other in group]
+        return tuple(dict.fromkeys([*wanted, *self._prospects.to_hold(config, group)]))
+
     def own_baseline(self, slot: int) -> Job:
         """The baseline that shows whether a slot is like the others."""
         return Job(self._baselines[0], "baseline", f"what slot {slot} is compared by", slot=slot)

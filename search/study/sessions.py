@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from search.cluster import Executor
+from search.config import SpecConfig
 from search.contracts import Clock, LaunchPaths, Session, Slot
 from search.errors import LaunchFailed
 from search.outcomes import Evidence, Reason
@@ -29,10 +30,33 @@ class Sessions:
 
     def __init__(self, executor: Executor, starts: Starts) -> None:
         self._executor, self._starts = executor, starts
+        self._to_hold: dict[int, tuple[SpecConfig, ...]] = {}
+
+    def placed(self, record: LaunchRecord, holds: tuple[SpecConfig, ...]) -> LaunchRecord:
+        """The record with its place: in the open start of its slot, first in a start for several, or in one of its own.
+
+        Args:
+            record: About to be launched.
+            holds: What else a fresh start for it is to hold; empty for a start of its own, whatever is open.
+        """
+        if not holds:
+            return record
+        found = self._starts.serving(record.slot, record.asked, record.stage)
+        if found is not None:
+            return replace(record, start=found.number, place=found.places)
+        self._to_hold[record.number] = holds
+        return replace(record, start=record.number)
 
     @contextmanager
     def of(self, record: LaunchRecord, slot: Slot, paths: LaunchPaths, course: Course) -> Iterator[Session]:
-        """A session that runs the config; its end is proven whatever happens, or it is kept for the next config."""
+        """A session that runs the config; its end is proven whatever happens, or it is kept for the next config.
+
+        Args:
+            record: From `placed`.
+            slot: Where.
+            paths: Of its files.
+            course: Filled in.
+        """
         start = self._switched(record, slot, paths, course) or self._launched(record, slot, paths, course)
         kept = False
         try:

@@ -19,6 +19,7 @@ from search.storage.optuna_side import optuna_storage
 from search.storage.store import Store
 from search.study.context import Overrides, StudyContext, Watch
 from search.study.runner import run_study
+from search.study.sharing import Sharing
 from search.study.signals import Interrupts
 
 STUDY = """\
@@ -85,7 +86,9 @@ class Lab:
     configs: tuple = CONFIGS
     interrupts: Interrupts = field(default_factory=Interrupts)
 
-    def run(self, engine, *, text=None, configs=None, facts=None, slots=1, clock=None, pressed=False, **options):
+    def run(
+        self, engine, *, text=None, configs=None, facts=None, slots=1, clock=None, pressed=False, groups=(), **options
+    ):
         """One run; returns what was heard, with the error in it if one ended the run."""
         spec = parse_study(text or self.text, name="lab.yaml")
         clock = clock or VirtualClock(datetime(2026, 1, 1, tzinfo=UTC))
@@ -107,6 +110,7 @@ class Lab:
                         clock=clock,
                         reports=self.folder / "reports",
                         resume_command="python -m search.run --study lab",
+                        sharing=Sharing(tuple(tuple(map(SpecConfig.from_id, group)) for group in groups)),
                     ),
                     executor=InlineExecutor(engine, tuple(map(Slot, range(slots)))),
                     store=store,
