@@ -272,5 +272,6 @@ def _attempt(act: Callable[[], str | None]) -> str:
 
 
 def _words(error: BaseException) -> str:
+    """Its first line, without the stop that the sentence around it has."""
     first = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {first[0][:300]}" if first else type(error).__name__
+    return f"{type(error).__name__}: {first[0][:300].rstrip('.')}" if first else type(error).__name__

@@ -20,7 +20,7 @@ from search.engines._sglang_failure import Ended, not_ours, of_another_launch, s
 from search.engines._sglang_session import DEATH_GRACE_S, RunPhase, SglangSession, excused
 from search.engines._sglang_told import settings_told, with_token, write_command
 from search.engines._shape_start import KEEPS, ShapeStart, shape_start
-from search.engines._shape_switch import ShapeSwitch, Switching, start_details
+from search.engines._shape_switch import ShapeSwitch, Switching, Unshared, first_switch
 from search.errors import LaunchFailed
 from search.load.target import Limits, Prompt
 from search.masking import Masker
@@ -37,7 +37,7 @@ from search.server.shapes import ShapeClient
 from search.server.stacks import dump_stacks, find_py_spy
 from search.server.supervisor import Deadlines, Supervisor
 from search.server.system import Os, RealOs
-from search.shape import Shape, SwitchFailed, SwitchRefused
+from search.shape import SwitchRefused
 
 _log = logging.getLogger(__name__)
 
@@ -46,11 +46,8 @@ _SWITCH_S = 120.0
 a start may stand still."""
 
 
+_MOST_UNSHARED = 2
 _PLUGIN_FRAME = b"/search_shapes/"
-
-
-class _Unshared(Exception):
-    """A start that was to hold several configs, and cannot; its server is stopped. Says why."""
 
 
 class SglangEngine:
@@ -109,6 +106,8 @@ class SglangEngine:
         self._abort = threading.Event()
         self._keeps = ""
         """Why starts of this deployment never switch, once one has shown it."""
+        self._unshared = 0
+        """Starts made for another shape that were of no use."""
 
     def abort(self) -> None:
         """Make a running `launch` or `measure` raise `Interrupted` soon, and every later one at once.
@@ -141,9 +140,14 @@ class SglangEngine:
             try:
                 start = shape_start(config, holds, self._deployment, self._dialect)
                 return self._launch(config, slot, paths, start=start, holds=holds)
-            except (SwitchRefused, _Unshared) as problem:
-                keeps = problem.reason if isinstance(problem, SwitchRefused) else str(problem)
-                _log.warning("%s has a start of its own: %s", config, keeps)
+            except SwitchRefused as problem:
+                keeps = problem.reason
+            except Unshared as problem:
+                keeps = str(problem)
+                self._unshared += 1
+                if problem.for_good or self._unshared >= _MOST_UNSHARED:
+                    self._keeps = keeps
+            _log.warning("%s has a start of its own: %s", config, keeps)
         return self._launch(config, slot, paths, keeps=keeps if holds else "")
 
     def _launch(
@@ -159,7 +163,7 @@ class SglangEngine:
         """One start: that of `config` alone, or one that holds it and others.
 
         Raises:
-            _Unshared: The latter does not do.
+            Unshared: The latter does not do.
         """
         tag = f"{paths.root.name}-{secrets.token_hex(4)}"
         self._lease(slot, paths, tag)
@@ -197,21 +201,28 @@ class SglangEngine:
             self._wait_ready(server)
             boot_s = self._os.monotonic() - began
             if start is not None:
-                switch, further = self._switched(server, config, start, boot_s)
+                limit_s = self._switch_s or min(self._deployment.stall_s, max(_SWITCH_S, boot_s))
+                client = ShapeClient(ports.http, start.token)
+                switch = ShapeSwitch(client, server, self._os, aborted=self._abort, limit_s=limit_s)
+                further = first_switch(switch, start, config)
             effective = tell(self._own_info(server), config, paths=paths, further=further)
             server.ready()
+            if start is not None:
+                self._keeps = further.get(KEEPS, "")
         except NotReady as failure:
             failed = self._launch_failed(server, failure, paths, masker)
             if start is None or not _is_of_sharing(failed, paths.server_log, other=other):
                 raise failed from failure
-            raise _unshared(f"a start made for several configs failed: {failed}", paths) from failure
+            _keep_log(paths)
+            raise Unshared(f"a start made for several configs failed: {failed}") from failure
         except LaunchFailed as failure:
             raise stopped(server, failure.reason, failure.evidence, masker) from failure
-        except _Unshared as failure:
+        except Unshared as failure:
             end = stopped(server, Reason.TOOL_ERROR, Evidence(str(failure), "switch"), masker)
             if end.leftovers:
                 raise end from failure
-            raise _unshared(end.evidence.root_line, paths) from failure
+            _keep_log(paths)
+            raise Unshared(end.evidence.root_line, for_good=failure.for_good) from failure
         except BaseException:
             server.kill()
             scrub(paths.server_log, masker)
@@ -232,7 +243,9 @@ class SglangEngine:
             limits=self._limits,
             watch_gpus=lambda: GpuWatch(slot.gpu_uuids),
             synthetic=bool(simulating(command.environment(os.environ))),
-            switching=Switching(switch, start, config, holds, tell, keep_command) if start and switch else None,
+            switching=Switching(switch, start, config, holds, paths.root.name, tell, keep_command)
+            if start and switch and KEEPS not in further
+            else None,
         )
 
     def _command(self, config: SpecConfig, ports: PortBlock, tag: str, slot: Slot, paths: LaunchPaths) -> ServerCommand:
@@ -246,32 +259,6 @@ class SglangEngine:
             raw=self._raw,
             folder=paths.root.resolve(),
         )
-
-    def _switched(
-        self, server: Supervisor, config: SpecConfig, start: ShapeStart, boot_s: float
-    ) -> tuple[ShapeSwitch | None, dict[str, str]]:
-        """The switch of a start that is ready and runs `config`, and details of it; None where it keeps its shape.
-
-        Raises:
-            _Unshared: It keeps another shape than that of `config`.
-        """
-        limit_s = self._switch_s or min(self._deployment.stall_s, max(_SWITCH_S, boot_s))
-        client = ShapeClient(server.ports.http, start.token)
-        switch = ShapeSwitch(client, server, self._os, aborted=self._abort, limit_s=limit_s)
-        if keeps := switch.keeps_its_shape():
-            if server.poll() is None:
-                self._keeps = keeps  # so does every other start of this deployment
-            if start.config != config:
-                raise _Unshared(keeps)
-            return None, {KEEPS: keeps}
-        if start.config == config:
-            return switch, start_details(start, config)
-        shape = Shape.of(config)
-        assert shape is not None
-        try:
-            return switch, start_details(start, config, switch.to(shape))
-        except (SwitchRefused, SwitchFailed) as problem:
-            raise _Unshared(problem.reason) from problem
 
     def _lease(self, slot: Slot, paths: LaunchPaths, tag: str) -> None:
         """Make sure that the slot's GPUs are ours alone, and empty."""
@@ -363,11 +350,10 @@ def _is_of_sharing(failed: LaunchFailed, log: Path, *, other: bool) -> bool:
     return other or _PLUGIN_FRAME in log.read_bytes()
 
 
-def _unshared(words: str, paths: LaunchPaths) -> _Unshared:
+def _keep_log(paths: LaunchPaths) -> None:
     """Make room for the log of the start that comes next."""
     with contextlib.suppress(FileNotFoundError):
         paths.server_log.replace(paths.shared_log)
-    return _Unshared(words)
 
 
 def _masker_of(command: ServerCommand) -> Masker:

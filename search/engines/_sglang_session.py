@@ -22,7 +22,7 @@ from search.contracts import (
 )
 from search.dialects import Dialect
 from search.engines._decode_log import DecodeLog, log_size, read_decode_log
-from search.engines._shape_switch import Switching, start_details
+from search.engines._shape_switch import Switching
 from search.errors import Interrupted, LoadFailed, UsageError
 from search.load.event_loop import loop_factory
 from search.load.guards import check_room, times_used
@@ -113,7 +113,6 @@ class SglangSession(SelfClosing):
         self._watch_gpus = watch_gpus
         self._synthetic = synthetic
         self._switching = switching
-        self._start = paths.root.name
         self._scrubbed = False
 
     @property
@@ -188,17 +187,17 @@ class SglangSession(SelfClosing):
             SwitchFailed: With cause and evidence. The server still runs if `usable` says so, and has to be closed if not.
             Interrupted: `SglangEngine.abort` was called; the server is stopped.
         """
-        switching, shape = self._switching, Shape.of(config)
-        if switching is None or shape is None or config not in (switching.launched, *switching.holds):
+        switching = self._switching
+        if switching is None or config not in (switching.launched, *switching.holds):
             held = ", ".join(map(str, self.holds)) or "no other config"
             raise SwitchRefused(f"this start was made to hold {held}, but not {config}, which needs one of its own.")
-        label = f"switch to {shape}"
+        label = f"switch to {Shape.of(config)}"
         if self._aborted.is_set():
             raise Interrupted(f"The {label} was not begun, because the engine was interrupted before.")
         began = self._os.monotonic()
         self._server.measuring()
         try:
-            switched, effective = self._switched(switching, config, shape, paths)
+            switched, effective = switching.run(config, paths)
         except SwitchRefused:
             raise
         except SwitchFailed as failure:
@@ -213,18 +212,6 @@ class SglangSession(SelfClosing):
             self._server.measured()
         self._paths, self._effective = paths, effective
         return dataclasses.replace(switched, seconds=self._os.monotonic() - began)
-
-    def _switched(
-        self, switching: Switching, config: SpecConfig, shape: Shape, paths: LaunchPaths
-    ) -> tuple[Switched, EffectiveSettings]:
-        switched = switching.switch.to(shape)
-        paths.root.mkdir(parents=True, exist_ok=True)
-        details = start_details(switching.start, config, switched)
-        effective = switching.tell(switching.switch.read_info(), config, paths=paths, further=details)
-        if effective.config != config:
-            raise SwitchFailed(f"{config} was asked, but the server says that it runs {effective.config}.")
-        switching.keep_command(config, paths, f"Measured in the start of {self._start}, by a switch.")
-        return switched, effective
 
     def _failed_switch(self, failure: SwitchFailed, label: str) -> SwitchFailed:
         """The client's failure with what the log says if the server died of it, or where it hangs."""

@@ -9,7 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from search.config import SpecConfig
 from search.contracts import EffectiveSettings, LaunchPaths
-from search.engines._shape_start import ShapeStart
+from search.engines._shape_start import KEEPS, ShapeStart
 from search.errors import Interrupted
 from search.outcomes import Reason
 from search.server.http import read_server_info
@@ -17,7 +17,7 @@ from search.server.shape_starts import decode_slots
 from search.server.shapes import ShapeClient
 from search.server.supervisor import Supervisor
 from search.server.system import Os
-from search.shape import Shape, Switched, SwitchFailed
+from search.shape import Shape, Switched, SwitchFailed, SwitchRefused
 
 _T = TypeVar("_T")
 
@@ -61,6 +61,11 @@ class ShapeSwitch:
         self._os = system
         self._aborted = aborted
         self._limit_s = limit_s
+
+    @property
+    def server_lives(self) -> bool:
+        """Whether the server has not ended."""
+        return self._server.poll() is None
 
     def keeps_its_shape(self) -> str:
         """Why this server never switches; empty when it can.
@@ -142,6 +147,7 @@ class Switching:
         start: How the server was started.
         launched: What it ran first.
         holds: What it was asked to hold beside that.
+        place: Name of the launch whose server it is.
         tell: Reads `/server_info`, and keeps it.
         keep_command: Keeps a config's own command, with a remark how it was measured.
     """
@@ -150,8 +156,64 @@ class Switching:
     start: ShapeStart
     launched: SpecConfig
     holds: tuple[SpecConfig, ...]
+    place: str
     tell: Tell
     keep_command: Callable[[SpecConfig, LaunchPaths, str], None]
+
+    def run(self, config: SpecConfig, paths: LaunchPaths) -> tuple[Switched, EffectiveSettings]:
+        """Switch to one of its configs and read back what runs.
+
+        Raises:
+            SwitchRefused: Nothing has changed.
+            SwitchFailed: See `ShapeSwitch.to`; or something else runs than was asked.
+            Interrupted: The engine was aborted.
+        """
+        shape = Shape.of(config)
+        assert shape is not None
+        switched = self.switch.to(shape)
+        paths.root.mkdir(parents=True, exist_ok=True)
+        details = start_details(self.start, config, switched)
+        effective = self.tell(self.switch.read_info(), config, paths=paths, further=details)
+        if effective.config != config:
+            raise SwitchFailed(f"{config} was asked, but the server says that it runs {effective.config}.")
+        self.keep_command(config, paths, f"Measured in the start of {self.place}, by a switch.")
+        return switched, effective
+
+
+class Unshared(Exception):
+    """A start that was to hold several configs, and cannot, nor runs the one that it was launched for.
+
+    Attributes:
+        for_good: Whether every other start of the deployment would show the same.
+    """
+
+    def __init__(self, why: str, *, for_good: bool = False) -> None:
+        super().__init__(why)
+        self.for_good = for_good
+
+
+def first_switch(switch: ShapeSwitch, start: ShapeStart, config: SpecConfig) -> dict[str, str]:
+    """Let a server that has just become ready run the config that it was launched for.
+
+    Returns:
+        Details for its effective settings. With `KEEPS` among them it runs the config and nothing else.
+
+    Raises:
+        Unshared: It keeps another shape.
+        Interrupted: The engine was aborted.
+    """
+    if keeps := switch.keeps_its_shape():
+        if start.config != config:
+            raise Unshared(keeps, for_good=switch.server_lives)
+        return {KEEPS: keeps}
+    if start.config == config:
+        return start_details(start, config)
+    shape = Shape.of(config)
+    assert shape is not None
+    try:
+        return start_details(start, config, switch.to(shape))
+    except (SwitchRefused, SwitchFailed) as problem:
+        raise Unshared(problem.reason) from problem
 
 
 def start_details(start: ShapeStart, config: SpecConfig, switched: Switched | None = None) -> dict[str, str]:

@@ -22,8 +22,8 @@ from typing import Any
 import optuna
 import psutil
 from drill_databases import POSTGRES, SQLITE, binaries, database_of
-from drill_driver import CONFIGS, LATENCY, NAME, SCALE, THROUGHPUT
-from drill_moments import MOMENTS, Scene
+from drill_driver import CONFIGS, LATENCY, NAME, SCALE, SWITCHED_CONFIGS, THROUGHPUT
+from drill_moments import MOMENTS, SWITCHES, Moment, Scene
 from drill_processes import MARK, can_be_bound, is_ours, launch_tag, launch_tags, marked, named, nothing_stays, until
 
 from search.outcomes import Outcome, Reason
@@ -84,6 +84,10 @@ class Case:
     """Whether the server leaves two processes that forked twice, one of them in a session of its own, deaf to SIGTERM."""
     database: str = SQLITE
 
+    @property
+    def at(self) -> Moment:
+        return (MOMENTS | SWITCHES)[self.moment]
+
     def __str__(self) -> str:
         words = [*(["runaways"] if self.runaways else []), *([self.database] if self.database != SQLITE else [])]
         return "-".join(["+".join(self.victims), self.signal, self.moment, *words])
@@ -94,7 +98,7 @@ class Case:
 
 
 def all_cases() -> list[Case]:
-    """Every victim, signal and moment that go together, pairs at two moments, servers with runaways, and PostgreSQL."""
+    """Every victim, signal and moment that go together, pairs at two moments, runaways, switches, and PostgreSQL."""
     singles = [
         Case((victim,), sign, moment)
         for victim in SINGLES
@@ -114,17 +118,18 @@ def all_cases() -> list[Case]:
         for victims in ON_POSTGRES
         for sign in SIGNALS
     ]
-    return singles + pairs + hidden + (served if binaries() else [])
+    switched = [Case((victim,), sign, moment) for victim in SINGLES for sign in SIGNALS for moment in SWITCHES]
+    return singles + pairs + hidden + switched + (served if binaries() else [])
 
 
 def sample(seed: int, count: int) -> list[Case]:
-    """A seeded draw that names each single victim with each signal, and a lost guardian with runaways, before others."""
+    """A seeded draw: each single victim with each signal, a guardian lost with runaways, an actor in a build, then others."""
     rng = random.Random(seed)
     shuffled = rng.sample(all_cases(), len(all_cases()))
     first = {(case.victims, case.signal): case for case in reversed(shuffled) if len(case.victims) == 1}
     chosen = sorted(first.values(), key=str)
-    leak = Case(("guardian",), "KILL", "loaded", runaways=True)
-    chosen += [leak] if leak not in chosen else []
+    always = (Case(("guardian",), "KILL", "loaded", runaways=True), Case(("actor",), "KILL", "building"))
+    chosen += [case for case in always if case not in chosen]
     chosen += [case for case in shuffled if case not in chosen and len(case.victims) == 2]
     return chosen[:count]
 
@@ -202,7 +207,7 @@ class _MomentMissed(_CaseFailed):
 
 
 def _strike(case: Case, folder: Path, storage: str, mark: str, result: Result) -> None:
-    moment = MOMENTS[case.moment]
+    moment = case.at
     driver = start(folder, storage, mark, "--hold", moment.hold, *_misbehaving(case))
     scene = Scene(folder, psutil.Process(driver.pid), storage)
     try:
@@ -213,7 +218,7 @@ def _strike(case: Case, folder: Path, storage: str, mark: str, result: Result) -
 
 
 def _strike_when_due(case: Case, driver: subprocess.Popen[bytes], scene: Scene, mark: str, result: Result) -> None:
-    folder, moment = scene.folder, MOMENTS[case.moment]
+    folder, moment = scene.folder, case.at
     victims: list[psutil.Process] = []
 
     def due() -> bool:
@@ -227,7 +232,7 @@ def _strike_when_due(case: Case, driver: subprocess.Popen[bytes], scene: Scene, 
     if not until(due, RUN_S):
         raise _CaseFailed(f"the moment never came: {_tail(folder)}")
     result.in_flight = scene.in_flight()
-    tags, ports = launch_tags(marked(mark)), scene.ports(moment.launch) if moment.launch else ()
+    tags, ports = launch_tags(marked(mark)), scene.ports(moment.server or moment.launch)
     struck = time.monotonic()
     for process in victims:
         with contextlib.suppress(ProcessLookupError):
@@ -309,7 +314,8 @@ def _where_it_hangs(driver: subprocess.Popen[bytes], folder: Path) -> str:
 
 
 def _misbehaving(case: Case) -> tuple[str, ...]:
-    return ("--runaways",) if case.runaways else ()
+    slow = ("--slow", case.at.slow) if case.at.slow else ()
+    return (*slow, *(("--runaways",) if case.runaways else ()))
 
 
 def _run_again(case: Case, folder: Path, storage: str, mark: str, result: Result) -> None:
@@ -326,7 +332,7 @@ def _look(case: Case, storage: str, result: Result) -> None:
     launches = look(storage, result)
     measured = {launch.config.config_id for launch in launches if launch.outcome is Outcome.MEASURED}
     blamed = {launch.config.config_id for launch in launches if _may_blame_config(case, launch)}
-    if unmeasured := set(CONFIGS) - measured - blamed:
+    if unmeasured := set(SWITCHED_CONFIGS if case.at.slow else CONFIGS) - measured - blamed:
         result.wrong.append(f"never measured: {', '.join(sorted(unmeasured))}")
 
 
@@ -368,7 +374,7 @@ def _may_blame_config(case: Case, launch: LaunchRecord) -> bool:
     From inside, a server that somebody kills or stops cannot be told from one that dies or hangs
     by itself, and a server that does so under load is the config's fault.
     """
-    struck = launch.number == MOMENTS[case.moment].launch and not NEED_LAUNCH.isdisjoint(case.victims)
+    struck = launch.number == case.at.launch and not NEED_LAUNCH.isdisjoint(case.victims)
     return struck and launch.reason in (Reason.SERVER_CRASH_LOAD, Reason.SERVER_HANG_LOAD)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import faulthandler
+import json
 import os
 import signal
 import time
@@ -18,6 +19,7 @@ from functools import partial
 from pathlib import Path
 
 from search.analysis.findings import Judgement
+from search.app.sharing import sharing_of
 from search.cluster import RayExecutor, _cluster
 from search.contracts import Phase, PhaseResult, RealClock
 from search.dialects import for_release
@@ -51,6 +53,7 @@ RAY_WAITS_MS = {
 
 NAME = "drill"
 CONFIGS = ("off", "v2-k1-s1-d2")
+SWITCHED_CONFIGS = (*CONFIGS, "v2-k1-s2-d3")
 SHARED_CONFIGS = (*CONFIGS, "v2-k1-s2-d3", "v2-k1-s3-d4")
 LATENCY, THROUGHPUT = 1, 8
 SILENCE_S = 4.0
@@ -61,7 +64,7 @@ study: drill
 model: {target: models/target, draft: models/draft, algorithm: STANDALONE, architecture: LlamaForCausalLM}
 hardware: {gpus: 1, kind: NVIDIA H200, sm: 90, memory_gib: 139, links: nvlink}
 engine:
-  release: 0.5.11
+  release: @release@
   env:
     PYTHONPATH: "@fake@"
     FAKE_SGLANG: "@misbehaves@"
@@ -69,14 +72,14 @@ engine:
     FAKE_SGLANG_BOOT_S: "0.5"
     FAKE_SGLANG_WARMUP_S: "0.2"
     FAKE_SGLANG_DRAIN_S: "0.4"
-  server_args: {attention-backend: triton}
+  server_args: {attention-backend: triton, mem-fraction-static: 0.6}
   max_running_requests: 64
   boot_ceiling_minutes: 0.4
   stall_minutes: 0.1
 space: {spec_version: [v2], topk: [1], num_steps: @steps@, num_draft_tokens: [tree]}
 objectives: {latency: 1, throughput: 8}
 watch: []
-known: ["off"]
+known: @known@
 measure: {output_tokens: 32, requests_at_latency: 6, requests_per_worker: 4, repeats: 1}
 budget: {launches: 12, failures_in_a_row: 3, closing: false, confirm: 0, ladder: 0}
 sampler: grid
@@ -122,16 +125,28 @@ class Gates:
             time.sleep(0.01)
 
 
-RUNAWAYS = "double-fork-grandchild,runaway-grandchild"
+RUNAWAYS = ("double-fork-grandchild", "runaway-grandchild")
 
 
-def study_spec(folder: Path, misbehaves: str = "", *, shared: bool = False) -> StudySpec:
-    """The study, with its fake server inside `folder`; one that is `shared` has configs for two drivers."""
-    fake = install_fake_sglang(folder / "fake", release="0.5.11")
+def study_spec(folder: Path, misbehaves: Sequence[str] = (), *, shared: bool = False, slow: str = "") -> StudySpec:
+    """The study, with its fake server inside `folder`.
+
+    Args:
+        folder: Of the case.
+        misbehaves: Of the fake server.
+        shared: With configs for two drivers.
+        slow: With configs that share a start, and a server that is slow at this part of a switch.
+    """
+    release = "0.5.16" if slow else "0.5.11"
+    fake = install_fake_sglang(folder / "fake", release=release)
+    # The larger shape first: its start holds the other one.
+    known = ["off", "v2-k1-s2-d3"] if slow else ["off"]
     return parse_study(
         _STUDY.replace("@fake@", str(fake))
-        .replace("@misbehaves@", misbehaves)
-        .replace("@steps@", "[1, 2, 3]" if shared else "[1]"),
+        .replace("@release@", release)
+        .replace("@misbehaves@", ",".join([*misbehaves, *([f"shapes-slow-{slow}"] if slow else [])]))
+        .replace("@known@", json.dumps(known))
+        .replace("@steps@", "[1, 2, 3]" if shared else "[1, 2]" if slow else "[1]"),
         name="drill.yaml",
     )
 
@@ -166,6 +181,7 @@ def main(interrupts: Interrupts) -> None:
     parser.add_argument("--storage", required=True)
     parser.add_argument("--hold", default="", help="the moment to wait at")
     parser.add_argument("--runaways", action="store_true", help="each server leaves two processes that forked twice")
+    parser.add_argument("--slow", default="", help="configs that share a start; what of a switch is slow")
     parser.add_argument("--shared", action="store_true", help="a space of four configs, for two drivers")
     parser.add_argument("--clock", type=float, default=0.0, metavar="SECONDS", help="ahead of this host's clock")
     args = parser.parse_args()
@@ -175,8 +191,9 @@ def main(interrupts: Interrupts) -> None:
     faulthandler.register(signal.SIGUSR1)  # where does it hang? the newest thread carries out a launch
     os.environ |= {f"RAY_{name}": f"{wait / SCALE:.0f}" for name, wait in RAY_WAITS_MS.items()}
     _cluster.SHUTDOWN_S /= SCALE
-    spec = study_spec(args.folder, RUNAWAYS if args.runaways else "", shared=args.shared)
+    spec = study_spec(args.folder, RUNAWAYS if args.runaways else (), shared=args.shared, slow=args.slow)
     dialect = for_release(spec.engine.release)
+    space = spec.space_of(dialect)
     factory = partial(
         SglangEngine,
         spec.deployment,
@@ -197,11 +214,12 @@ def main(interrupts: Interrupts) -> None:
                 spec=spec,
                 name=NAME,
                 kind="measured",
-                space=spec.space_of(dialect),
+                space=space,
                 fingerprint=fingerprint(spec, kind="measured"),
                 clock=clock,
                 reports=args.folder / "reports",
                 resume_command="the same command",
+                sharing=sharing_of(spec, space, dialect),
             ),
             executor=executor,
             store=store,

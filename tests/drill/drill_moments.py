@@ -47,7 +47,7 @@ class Scene:
 
     def in_flight(self) -> int:
         """Launches whose row is begun and not finished."""
-        return sum(self.phases(launch) is not None for launch in (1, 2))
+        return sum(self.phases(launch) is not None for launch in (1, 2, 3))
 
     def ports(self, launch: int) -> tuple[int, ...]:
         """The ports a launch was given; none before it began."""
@@ -132,11 +132,15 @@ class Moment:
         reached: Told from facts.
         launch: The one that runs then; 0 for none.
         hold: The gate at which the driver has to wait, where the moment is too short to be hit.
+        slow: What the server does slowly, in a study whose configs share a start; empty for a study of separate ones.
+        server: The launch that started the server, where that is an earlier one.
     """
 
     reached: Callable[[Scene], bool]
     launch: int = 1
     hold: str = ""
+    slow: str = ""
+    server: int = 0
 
 
 def _held(scene: Scene) -> bool:
@@ -146,6 +150,23 @@ def _held(scene: Scene) -> bool:
 def _logged(text: str) -> Callable[[Scene], bool]:
     return lambda scene: text in scene.log(1)
 
+
+def _captured(begun: int, ended: int) -> Callable[[Scene], bool]:
+    """In launch 3, which switches the server of launch 2: so many captures begun and ended, that of its start first."""
+
+    def reached(scene: Scene) -> bool:
+        log = scene.log(2)
+        counts = log.count("Capture cuda graph begin"), log.count("Capture cuda graph end")
+        return scene.phases(3) == 0 and counts == (begun, ended) and "SEARCH_SHAPES switched" not in log
+
+    return reached
+
+
+SWITCHES = {
+    "building": Moment(_captured(2, 1), launch=3, slow="build", server=2),
+    "switching": Moment(_captured(2, 2), launch=3, slow="apply", server=2),
+}
+"""In the middle of a switch of shapes: while the graphs of one are captured, and after that."""
 
 MOMENTS = {
     "before": Moment(_held, launch=0, hold="before"),

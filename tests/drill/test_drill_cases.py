@@ -1,7 +1,7 @@
 """Kills or stops a part of a running study, then the same command finishes it: nothing left, lost, torn or doubled."""
 
 import pytest
-from drill_cases import MOMENTS, SINGLES, all_cases, run_case, sample
+from drill_cases import MOMENTS, SIGNALS, SINGLES, SWITCHES, all_cases, run_case, sample
 from drill_databases import binaries
 from drill_pairs import Pair, all_pairs, can_unshare, run_pair
 
@@ -33,7 +33,12 @@ def test_drill_strikes_every_part_with_both_signals_at_every_moment_it_lives_thr
         "raylet-KILL-end",
     }
     plain = [name for name in names if not name.endswith("-runaways")]
-    assert sum(name.startswith("guardian-STOP-") for name in plain) == 7
+    assert sum(name.startswith("guardian-STOP-") for name in plain) == 7 + len(SWITCHES)
+
+
+def test_drill_strikes_every_part_in_the_middle_of_a_switch_and_of_a_build():
+    names = {str(case) for case in all_cases()}
+    assert {f"{v}-{s}-{m}" for v in SINGLES for s in SIGNALS for m in ("building", "switching")} <= names
 
 
 def test_drill_strikes_servers_with_runaways():

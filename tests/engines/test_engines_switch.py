@@ -179,6 +179,17 @@ def test_launch_when_an_earlier_one_showed_that_the_deployment_keeps_its_shape_d
     assert not folder(tmp_path).shared_log.exists()
 
 
+def test_launch_when_two_starts_for_another_shape_were_of_no_use_does_not_try_a_third_time(engine, launch, tmp_path):
+    made = engine("shapes-fail-build")
+    for _ in range(2):
+        with launch(made, CHAIN, (TREE,)) as session:
+            assert session.holds == ()
+    folder(tmp_path).shared_log.unlink()
+    with launch(made, CHAIN, (TREE,)) as session:
+        assert "out of memory" in dict(session.effective.details)["keeps_its_shape"]
+    assert not folder(tmp_path).shared_log.exists()
+
+
 def test_launch_when_only_the_shared_start_fails_has_a_start_of_its_own(engine, launch):
     unless_shared = ("sh", "-c", '[ -z "$SPEC_SEARCH_SHAPES_TOKEN" ] && exec "$@"; exit 3', "sh")
     with launch(engine(prefix=unless_shared), CHAIN, (TREE,)) as session:
