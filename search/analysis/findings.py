@@ -178,7 +178,8 @@ class ObjectiveWinner:
 
     Attributes:
         config: As of a `LoadWinner`, by the objective's value.
-        gain: How much better it is than the best baseline, as a ratio; None where the winner is a baseline.
+        gain: How much better it is than the best baseline, as a ratio; None where the winner is a baseline, and where
+            one of both is nothing, as a goodput of 0.
         tied: Others that cannot be distinguished from the best, best first.
         ahead: See `Ahead`, best first.
     """
@@ -294,8 +295,8 @@ class PredictedValue:
     measured: Estimate
 
     @property
-    def ratio(self) -> float:
-        """How much better it measured than was expected; 1.1 is 10% better."""
+    def ratio(self) -> float | None:
+        """How much better it measured than was expected; 1.1 is 10% better. None where one of both is nothing."""
         return self.metric.ratio(self.measured.value, self.expected[1])
 
     @property

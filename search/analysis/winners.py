@@ -169,7 +169,7 @@ def _objective_winner(axis: Objective, arena: Arena, results: Sequence[ConfigRes
         gain=arena.gain(winner, reference) if winner.speculates else None,
         tied=tuple(map(SpecConfig.from_id, verdict.tied)),
         extrapolated=winner in arena.extrapolated,
-        ahead=_ahead(verdict),
+        ahead=tuple(one for one in _ahead(verdict) if arena.has_ratio(one.config, reference)),
         assumed=verdict.assumed,
     )
 

@@ -259,11 +259,10 @@ def _basis(content: ReportContent, choices: Sequence[Choice]) -> Iterator[str]:
             yield f"`{choice.config}`: {_gains(result, choice)}{_starts(result)}."
     for winner in content.judgement.objective_winners:
         metric = winner.objective.metric
-        gain = (
-            ""
-            if winner.gain is None
-            else f", {gain_percent(winner.gain.value)}{gain_bounds(winner.gain)} better than `{winner.baseline}`"
-        )
+        base = f", where `{winner.baseline}` has {metric.words(winner.baseline_value.value)}"
+        gain = "" if winner.config == winner.baseline else base
+        if winner.gain is not None:
+            gain = f", {gain_percent(winner.gain.value)}{gain_bounds(winner.gain)} better than `{winner.baseline}`"
         yield f"{winner.objective.title[:1].upper()}{winner.objective.title[1:]}: `{winner.config}`, {metric.words(winner.value.value)}{gain}."
     if choices:
         yield "Intervals are for what the next start would measure, after all the comparisons that were made."
