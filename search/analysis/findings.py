@@ -5,7 +5,7 @@ The types are the contract between judging and reporting.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from search.config import KnobValue, SpecConfig
@@ -120,8 +120,12 @@ class ConfigResult:
 
     @property
     def extrapolated(self) -> bool:
-        """Whether any of its values is."""
-        return any(load.extrapolated for load in self.loads.values())
+        """Whether any of its values is, of a ladder too."""
+        return self.extrapolated_at(self.loads)
+
+    def extrapolated_at(self, loads: Collection[int]) -> bool:
+        """Whether any of its values at these loads is: the ladder of a config that was fitted leaves its data."""
+        return any(load in self.loads and self.loads[load].extrapolated for load in loads)
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,10 +249,16 @@ class Contender:
 
 @dataclass(frozen=True, slots=True)
 class Pick:
-    """A config worth a launch script, and the roles it has, such as `lowest-latency`, `best-at-c30`."""
+    """A config worth a launch script.
+
+    Attributes:
+        roles: Such as `lowest-latency`, `best-at-c30`.
+        extrapolated: At a load that it has a role at, a simulator gave its value beyond its data.
+    """
 
     roles: tuple[str, ...]
     result: ConfigResult
+    extrapolated: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -249,9 +249,14 @@ def _basis(content: ReportContent, choices: Sequence[Choice]) -> Iterator[str]:
     hours = duration(sum(launch.duration_s or 0 for launch in launches))
     gpus = spec.hardware.kind if spec.hardware.gpus == 1 else f"{spec.hardware.gpus} x {spec.hardware.kind}"
     where = {"measured": f"on {gpus}", "replay": "of a recording", "simulated": "by the cost model"}[content.study.kind]
-    text = f"{counted(len(launches), 'start')} in {hours} {where}; {counted(len(content.judgement.results), 'config')} measured"
+    results = content.judgement.results
+    how = "computed" if content.study.kind == "simulated" else "measured"
+    text = f"{counted(len(launches), 'start')} in {hours} {where}; {counted(len(results), 'config')} {how}"
     if content.space is not None:
         text += f" of {len(content.space.launchable)} that can be launched"
+    if how == "computed":
+        fitted = sum(not result.extrapolated_at(spec.objective_loads) for result in results)
+        text += f", {fitted} of them within what the cost model was fitted to"
     yield f"{text}."
     by_config = {result.config: result for result in content.judgement.results}
     for choice in choices:
@@ -265,7 +270,10 @@ def _basis(content: ReportContent, choices: Sequence[Choice]) -> Iterator[str]:
             gain = f", {gain_percent(winner.gain.value)}{gain_bounds(winner.gain)} better than `{winner.baseline}`"
         yield f"{winner.objective.title[:1].upper()}{winner.objective.title[1:]}: `{winner.config}`, {metric.words(winner.value.value)}{gain}."
     if choices:
-        yield "Intervals are for what the next start would measure, after all the comparisons that were made."
+        yield (
+            "Intervals (95%) are for what many further starts would come out at in the mean; what is called a gain stands "
+            "after all the comparisons that were made."
+        )
 
 
 def _gains(result: ConfigResult, choice: Choice) -> str:

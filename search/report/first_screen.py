@@ -54,8 +54,8 @@ def _figure(content: ReportContent) -> Figure | None:
     hollow = any(result.extrapolated for result in gains)
     return Figure(
         "by-load",
-        "Output tokens per second against the best baseline at each concurrency, which is the line at 0. Bands: 95% intervals for "
-        f"the next start{', of hollow marks, which are extrapolated, 90% bands of the cost model' if hollow else ''}.",
+        "Output tokens per second against the best baseline at each concurrency, which is the line at 0. Bands: 95% intervals "
+        f"of what many further starts would come out at{', of hollow marks, which are extrapolated, 90% bands of the cost model' if hollow else ''}.",
         figures.by_load(content),
         low=True,
     )

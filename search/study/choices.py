@@ -217,7 +217,7 @@ def to_ladder(
         is_behind: Whether a config is behind at every objective, beyond the intervals: its family needs no ladder.
     """
     climbed = climbed_families(launches, loads)
-    best = _best_of_families(judgement.results)
+    best = _best_of_families(judgement.results, loads)
     if len(best) < 2:
         return None  # without anything to compare, no load shows more than before
     for family, result in best.items():
@@ -226,7 +226,7 @@ def to_ladder(
     return None
 
 
-def _best_of_families(results: Sequence[ConfigResult]) -> dict[str, ConfigResult]:
+def _best_of_families(results: Sequence[ConfigResult], loads: Collection[int]) -> dict[str, ConfigResult]:
     """By family, `off` first and then by score; configs that may not be recommended are left out.
 
     Of a simulated family the best that rests on data, where there is one: winners are distinguished from those.
@@ -234,6 +234,6 @@ def _best_of_families(results: Sequence[ConfigResult]) -> dict[str, ConfigResult
     synthetic = all_synthetic(results)
     allowed = [result for result in results if not result.lossy and recommendable(result.notes, synthetic=synthetic)]
     best: dict[str, ConfigResult] = {}
-    for result in sorted(allowed, key=lambda result: result.extrapolated):
+    for result in sorted(allowed, key=lambda result: result.extrapolated_at(loads)):
         best.setdefault(result.config.family, result)
     return dict(sorted(best.items(), key=lambda item: (item[1].config.speculates, -item[1].score)))

@@ -141,16 +141,33 @@ def test_pareto_marks_every_config_and_joins_the_front(text):
     assert traces["v1 tree"]["text"] == [""]
 
 
-def test_extrapolated_results_are_hollow_and_say_so(content):
+def extrapolated_at(content, load):
+    """The chain's value at a load is beyond a simulator's data, and it is picked there."""
     chain = content.judgement.results[1]
-    loads = chain.loads | {30: replace(chain.loads[30], extrapolated=True)}
-    chain = replace(chain, loads=loads)
+    chain = replace(chain, loads=chain.loads | {load: replace(chain.loads[load], extrapolated=True)})
     judgement = replace(
         content.judgement,
         results=(content.judgement.results[0], chain),
-        picks=(replace(content.judgement.picks[1], result=chain),),
+        picks=(replace(content.judgement.picks[1], result=chain, extrapolated=True),),
     )
-    text = page(replace(content, judgement=judgement))
+    return page(replace(content, judgement=judgement))
+
+
+def test_figure_by_load_is_hollow_only_where_it_is_extrapolated(content):
+    traces = figure(extrapolated_at(content, 30), "by-load")["data"]
+    (line,) = [trace for trace in traces if trace["name"] == "v2-k1-s2-d3" and "markers" in trace.get("mode", "")]
+    shown = dict(zip(line["x"], line["marker"]["symbol"], strict=True))
+    assert [load for load, symbol in shown.items() if symbol.endswith("-open")] == [30]
+    assert len(shown) == 4
+
+
+def test_front_is_not_hollow_for_a_load_that_is_no_objective(content):
+    traces = {trace["name"]: trace for trace in figure(extrapolated_at(content, 30), "pareto")["data"]}
+    assert traces["v2 chain"]["marker"]["symbol"] == ["circle"]
+
+
+def test_extrapolated_results_are_hollow_and_say_so(content):
+    text = extrapolated_at(content, 100)
     traces = {trace["name"]: trace for trace in figure(text, "pareto")["data"]}
     assert traces["v2 chain"]["marker"]["symbol"] == ["circle-open"]
     assert "Hollow: extrapolated." in text
