@@ -128,18 +128,11 @@ class Arena:
         return self.judge.like_with_like(mine, theirs)
 
     def has_ratio(self, *configs: SpecConfig) -> bool:
-        """Whether none of these measured nothing, as a goodput of 0.
-
-        Nothing can be told from something, and ranked below it, so `compare` answers; how many times as much the other
-        is has no number, and none is printed: the floor that stands in for it in logarithms is our own choice.
-        """
+        """Whether none of these measured nothing, as a goodput of 0, which can be ranked, and is no share of anything."""
         return all(one.value > self.metric.floor for config in configs for one in usable(self.groups.get(config, ())))
 
     def gain(self, config: SpecConfig, over: SpecConfig | None) -> Gain | None:
-        """The same as it is printed; the fit's band where one of the two is only extrapolated.
-
-        None where one of the two has no reading, or measured nothing (`has_ratio`).
-        """
+        """The same as it is printed; the fit's band where one of the two is only extrapolated; None without a ratio."""
         if over is None or config not in self.groups:
             return None
         if config == over:

@@ -65,6 +65,22 @@ def test_first_screen_says_what_to_do_and_has_its_command_chart_and_basis(text):
     assert 'id="by-load"' in screen
 
 
+def test_first_screen_says_how_much_of_a_simulation_rests_on_data(content):
+    assert "3 configs computed of 4 that can be launched, 3 of them within what the cost model was fitted to." in page(
+        content
+    )
+    assert "3 configs computed of 4 that can be launched, 2 of them within" in extrapolated_results(content)
+    measured = replace(content, study=replace(content.study, name="kimi-k25", kind="measured"))
+    assert "3 configs measured of 4 that can be launched." in page(measured)
+
+
+def extrapolated_results(content):
+    """The last result lies beyond a simulator's data at an objective."""
+    *kept, last = content.judgement.results
+    last = replace(last, loads=last.loads | {100: replace(last.loads[100], extrapolated=True)})
+    return page(replace(content, judgement=replace(content.judgement, results=(*kept, last))))
+
+
 def test_table_of_loads_has_the_winner_with_its_interval(text):
     row = next(row for row in text.split("<tr") if ">C=30</td>" in row and "<code" in row)
     assert '<code class="strong">v2-k1-s2-d3</code>' in row
