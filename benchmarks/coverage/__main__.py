@@ -100,7 +100,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         mine = [{"group": group, "name": name, **asdict(told)} for group, name, told in rows]
         before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
         others = [row for row in before if row["group"] not in options.only]
-        path.write_text(json.dumps([*mine, *others], indent=1) + "\n", encoding="utf-8")
+        told = sorted([*mine, *others], key=lambda row: (*GROUPS, row["group"]).index(row["group"]))
+        path.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
     return 0
 
 
