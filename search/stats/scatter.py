@@ -73,6 +73,7 @@ class Scatter:
         slope_variance: Of `slope`, in units of `place`.
         prior: Of this study, as of an earlier one of the same deployment; `ASSUMED` stands in below four degrees.
         contrasts: How many contrasts `start` is the mean square of; more than `start_freedom` where configs share starts.
+        squares: Their sum of squares.
         ties: Those of them that hold starts made after a choice against the one that it was made by.
     """
 
@@ -88,6 +89,7 @@ class Scatter:
     slope_variance: float = 0.0
     prior: Prior | None = None
     contrasts: int = 0
+    squares: float = 0.0
     ties: tuple[Tie, ...] = ()
 
     @property
@@ -139,7 +141,7 @@ class Scatter:
 
         What a config was picked by was lucky. Where its fresh starts are lucky too, the tie of both is small: a pooled
         scatter that holds it is small just where the mean is large, and of what the search ranks first a gain that is none
-        is claimed half as often again as it should be. Without the tie the scatter is independent of the mean.
+        is claimed a third more often than it should be. Without the tie the scatter is independent of the mean.
         Readings that are not all fresh leave it as it is: what nobody picked was not picked by its luck.
         """
         if not self.ties or not all(one.fresh for one in readings):
@@ -150,14 +152,15 @@ class Scatter:
         if not out:
             return self
         if left <= 0:
-            return replace(self, start=0.0, start_freedom=0.0, start_inverse=1.0, contrasts=0, ties=())
-        squares = self.start * self.contrasts - sum(tie.square for tie in out)
+            return replace(self, start=0.0, start_freedom=0.0, start_inverse=1.0, contrasts=0, squares=0.0, ties=())
+        squares = self.squares - sum(tie.square for tie in out)
         return replace(
             self,
             start=max(squares / left, _RESOLUTION**2),
             start_freedom=self.start_freedom * left / self.contrasts,
             start_inverse=(self.start_inverse * self.contrasts - sum(tie.inverse for tie in out)) / left,
             contrasts=left,
+            squares=squares,
             ties=tuple(tie for tie in self.ties if tie not in out),
         )
 
@@ -220,6 +223,7 @@ def pooled_scatter(groups: Groups, prior: Prior | None = None) -> Scatter:
         slope_variance=place.slope_variance,
         prior=prior,
         contrasts=freedom,
+        squares=squares,
         ties=tuple(tie for one in contrasts for tie in one.ties),
     )
 

@@ -416,3 +416,36 @@ def test_chance_of_a_false_gain_of_what_was_picked_by_its_luck_is_the_level():
         told = compare([one for one in groups["a"] if one.fresh], groups["0"], pooled_scatter(groups))
         found += told.p_value / 2 <= level and told.log_ratio > 0
     assert found == pytest.approx(level * draws, abs=26)
+
+
+@st.composite
+def searched_and_fresh(draw: st.DrawFn) -> dict[str, list[Reading]]:
+    """Configs with a start of the search and up to three fresh ones of up to three repeats, all starts different."""
+    groups = {}
+    for config in range(draw(st.integers(2, 4))):
+        luck = draw(st.lists(st.lists(st.floats(0.5, 2.0), min_size=1, max_size=3), min_size=1, max_size=4))
+        groups[str(config)] = starts_of(10 * config, luck[:1]) + starts_of(10 * config + 1, luck[1:], fresh=True)
+    return groups
+
+
+@given(searched_and_fresh())
+def test_scatter_beside_fresh_starts_is_that_of_a_study_which_did_not_keep_what_they_were_picked_by(groups):
+    fresh = [one for one in groups["0"] if one.fresh]
+    told = pooled_scatter(groups).beside(fresh) if fresh else pooled_scatter(groups)
+    other = pooled_scatter({**groups, "0": fresh} if fresh else groups)
+    assert told.start_freedom == pytest.approx(other.start_freedom)
+    if other.start_freedom:
+        assert told.start == pytest.approx(other.start, rel=1e-6, abs=1e-12)
+        assert told.start_inverse == pytest.approx(other.start_inverse)
+
+
+def test_start_that_several_picks_share_leaves_out_the_ties_of_all_of_them():
+    """Its luck is in each of their ties, so none of them is independent of it."""
+    groups = {
+        name: starts_of(first, [[math.exp(luck)]]) + starts_of(50, [[math.exp(one)] for one in fresh], fresh=True)
+        for name, first, luck, fresh in (("a", 0, 0.08, (0.02, 0.04)), ("b", 1, 0.07, (0.03, 0.05)))
+    } | {"0": BASE}
+    whole = pooled_scatter(groups)
+    told = whole.beside([one for one in groups["a"] if one.fresh])
+    assert not told.ties and 0 < told.start_freedom < whole.start_freedom
+    assert told.start == pytest.approx((0.0002 + 0.0002 + 0.0006) / 4)
