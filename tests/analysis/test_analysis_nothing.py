@@ -1,9 +1,12 @@
 """What has no ratio: a goodput of 0, a rate of 0, answers that are not the baseline's."""
 
+import math
 from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from search.analysis.analyse import judge
 from search.analysis.findings import PredictedValue
@@ -131,3 +134,36 @@ def test_question_about_a_lossy_config_is_not_measured_and_quotes_no_gain():
 def test_question_about_the_same_config_without_loss_is_answered():
     for one in asked(()).verdicts:
         assert one.verdict == "supported" and "+36" in one.text
+
+
+RATES = st.sampled_from([0.0, 1e-9, 0.5, 100.0, 1e12])
+SHARES = st.sampled_from([None, 0.0, 0.001, 0.5, 1.0])
+
+
+@st.composite
+def absurd_studies(draw):
+    """Up to six starts of three configs with rates and goodputs from nothing to absurd."""
+    launches = []
+    for number in range(1, draw(st.integers(1, 6)) + 1):
+        stage = draw(st.sampled_from(["known", "search", "confirm", "closing"]))
+        phases = [
+            phase(load, rate=draw(RATES), repeat=repeat, goodput=draw(SHARES), window_tps=(draw(RATES), draw(RATES)))
+            for load in (1, 30)
+            for repeat in range(1, draw(st.integers(1, 3)) + 1)
+        ]
+        launches.append(replace(launch(number, draw(st.sampled_from(["off", CHAIN, TREE])), phases), stage=stage))
+    return launches
+
+
+@pytest.mark.parametrize("objectives", [GOOD, USUAL])
+@settings(max_examples=60)
+@given(launches=absurd_studies())
+def test_whatever_was_measured_is_judged_and_what_is_told_of_it_is_finite(objectives, launches):
+    judged = judge(parse_study(TEXT + objectives + QUESTIONS, name="x"), launches)
+    gains = [gain for one in judged.results for gain in one.gains.values()]
+    gains += [one.gain for one in (*judged.winners, *judged.knobs)]
+    gains += [one.gain for one in judged.objective_winners if one.gain is not None]
+    ends = [end for gain in gains for end in (gain.value, gain.lo, gain.hi) if end is not None]
+    assert all(math.isfinite(end) and end > 0 for end in ends)
+    assert all(one.score_ci is None or math.isfinite(one.score_ci.value) for one in judged.results)
+    assert not any(word in line for line in (*judged.headlines, *judged.remarks) for word in ("nan", "inf%", "[inf"))
