@@ -3,7 +3,7 @@
 Draws launches of the default design (the baseline first, one start for each config, fresh starts of the picks, the
 baseline in between and at the end) and hands them to `judge`, as a run would.
 
-    python -m benchmarks.coverage.product [--studies N] [--designs] [--json PATH]
+    python -m benchmarks.coverage.product [--studies N] [--designs] [--jobs N] [--json PATH]
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from math import exp, log1p
@@ -226,20 +228,29 @@ WORLDS = (
 )  # fmt: skip
 
 
+def _tallies(tasks: Sequence[tuple[World, Design, int]], options: argparse.Namespace) -> list[Tally]:
+    """Of each task, over processes where there may be several."""
+    worlds, designs, seeds = zip(*tasks, strict=True)
+    with ProcessPoolExecutor(options.jobs) if options.jobs > 1 else nullcontext() as pool:
+        every = map if pool is None else pool.map
+        return list(every(tally, worlds, designs, [options.studies] * len(tasks), seeds))
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Judge and print a table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.coverage.product", description=__doc__)
     parser.add_argument("--studies", type=int, default=400, metavar="N", help="of each world (default 400)")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes (default 1)")
     parser.add_argument("--designs", action="store_true", help="what a study may be spent on, instead of the worlds")
     parser.add_argument("--json", type=Path, metavar="PATH", help="write the rows there too")
     options = parser.parse_args(arguments)
     if options.designs:
-        rows = [tally(World(0.02, 0.03, 0.1), design, options.studies, 100) for design in DESIGNS.values()]
+        rows = _tallies([(World(0.02, 0.03, 0.1), design, 100) for design in DESIGNS.values()], options)
         print("| spent on | any false gain | found | its error |\n|---|---|---|---|")
         for name, row in zip(DESIGNS, rows, strict=True):
             print(f"| {name} | {row.any_gain:.1%} | {row.found:.1%} | {row.error:+.1%} |")
         return 0
-    rows = [tally(world, Design(), options.studies, seed) for seed, world in enumerate(WORLDS)]
+    rows = _tallies([(world, Design(), seed) for seed, world in enumerate(WORLDS)], options)
     print("| starts, repeats | true gain at C=100 | any false gain | found | its error | drift | question |")
     print(f"|{'---|' * 7}")
     for row in rows:
