@@ -43,7 +43,8 @@ class Metric:
         exact: The concurrencies at which the value is the pace in other units and needs no model of its
             own: `one` (concurrency 1), `many` (above it), `none`.
         scale: Where `exact`: value = scale(concurrency) * pace ** pays.
-        floor: Values below count as this in ratios and logarithms: a share of 0 has neither.
+        floor: Values below count as this where they are ordered by their logarithms. A share of 0 has none, and no
+            ratio: what is told to people of it is its value alone.
         ceiling: The largest value there is, such as 1 for a share; None without one.
         needs_limits: Means nothing without `measure.limits`.
         digits: Decimals in tables.
@@ -68,9 +69,10 @@ class Metric:
     beside: bool = False
     role: str = ""
 
-    def ratio(self, a: float, b: float) -> float:
-        """How much better `a` is than `b`: above 1 if it is, whichever way is better; values below `floor` count as it."""
-        a, b = max(a, self.floor), max(b, self.floor)
+    def ratio(self, a: float, b: float) -> float | None:
+        """How much better `a` is than `b`: above 1 if it is, whichever way is better; None where one is not above `floor`."""
+        if min(a, b) <= self.floor:
+            return None
         return a / b if self.direction is Direction.MAXIMIZE else b / a
 
     def words(self, value: float | None) -> str:
@@ -113,8 +115,8 @@ class Objective:
         values = [value for phase in phases if (value := self.of(phase)) is not None]
         return fmean(values) if values else None
 
-    def better(self, a: float, b: float) -> float:
-        """How much better `a` is than `b`, as a ratio: 1.1 is 10% better, whichever way is better."""
+    def better(self, a: float, b: float) -> float | None:
+        """How much better `a` is than `b`, as a ratio: 1.1 is 10% better, whichever way is better; None as `Metric.ratio`."""
         return self.metric.ratio(a, b)
 
     def worsened(self, value: float, share: float) -> float:

@@ -53,10 +53,9 @@ def test_worsened_value_is_worse_by_about_its_share(metric, value, share):
     assert objective.worst([value, objective.worsened(value, share)]) == objective.worsened(value, share)
 
 
-def test_share_of_nothing_has_a_finite_ratio():
-    goodput = METRICS["goodput"]
-    assert goodput.ratio(0.0, 0.0) == 1.0
-    assert goodput.ratio(0.0, 1.0) == pytest.approx(goodput.floor)
+@pytest.mark.parametrize("pair", [(0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (METRICS["goodput"].floor, 0.5)])
+def test_share_of_nothing_has_no_ratio(pair):
+    assert METRICS["goodput"].ratio(*pair) is None
 
 
 @given(st.integers(1, 4000), st.floats(0.1, 1e4))

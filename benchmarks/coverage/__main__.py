@@ -2,7 +2,7 @@
 
 Draws studies with known truth, and hands them to the functions that a study's analysis is made of.
 
-    python -m benchmarks.coverage [--quick] [--draws N] [--jobs N] [--json PATH]
+    python -m benchmarks.coverage [--quick] [--only KIND ...] [--draws N] [--jobs N] [--json PATH]
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ UNASSUMED = {
     "host drifts by 4%": World(0.02, 0.01, drift=0.04),
 }
 """Worlds that the model does not know of, with starts that scatter by 2% and repeats by 1% in the mean config."""
+GROUPS = ("interval", "inside", "study")
 MORE = Design(repeats=(2, 4, 3))
 Task = tuple[str, str, tuple[Any, ...]]
 
@@ -80,12 +81,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run all cells, print them, write them down."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.coverage", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="few cells; without --draws 200 draws each")
+    parser.add_argument("--only", nargs="+", choices=GROUPS, default=GROUPS, help="kinds of cells; the others stay")
     parser.add_argument("--draws", type=int, metavar="N", help="draws of a cell (default 2000)")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes (default 1)")
     parser.add_argument("--json", type=Path, metavar="PATH", help=f"default {RESULTS.name}; not written with --quick")
     options = parser.parse_args(arguments)
     draws = options.draws or (200 if options.quick else 2000)
-    wanted = list(tasks(quick=options.quick))
+    wanted = [task for task in tasks(quick=options.quick) if task[0] in options.only]
     if options.jobs > 1:
         with ProcessPoolExecutor(options.jobs) as pool:
             found = list(pool.map(run, wanted, [draws] * len(wanted)))
@@ -95,9 +97,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print("\n".join(lines(rows)))
     path = options.json or (None if options.quick else RESULTS)
     if path is not None:
-        path.write_text(
-            json.dumps([{"group": group, "name": name, **asdict(told)} for group, name, told in rows], indent=1) + "\n"
-        )
+        mine = [{"group": group, "name": name, **asdict(told)} for group, name, told in rows]
+        before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+        others = [row for row in before if row["group"] not in options.only]
+        told = sorted([*mine, *others], key=lambda row: (*GROUPS, row["group"]).index(row["group"]))
+        path.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
     return 0
 
 
@@ -128,9 +132,9 @@ def lines(rows: Sequence[tuple[str, str, Cell | InsideCell | Tally]]) -> Iterato
     yield ""
     yield (
         "| study | starts, repeats | baseline, afresh x picks, repeats | any false gain | found | its error | drift "
-        "| question | knob | df |"
+        "| question | knob | picks' intervals hold (of what the search ranked first) | df |"
     )
-    yield f"|{'---|' * 10}"
+    yield f"|{'---|' * 11}"
     for _, name, study in rows:
         if isinstance(study, Tally):
             yield _study_line(name, study)
@@ -147,7 +151,7 @@ def _study_line(name: str, told: Tally) -> str:
     return (
         f"| {name} | {world.between:.0%}, {world.within:.0%} | {design.baseline}, {design.afresh} x {design.picks}, "
         f"{repeats} | {told.any_gain:.1%} | {found} | {told.drift:.1%} | {told.question:.1%} | {told.knob:.1%} "
-        f"| {told.freedom:.0f} |"
+        f"| {told.held:.1%} ({told.first:.1%}) | {told.freedom:.0f} |"
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from math import log1p
 from typing import NamedTuple
@@ -42,6 +42,8 @@ class Tally:
         question: The question was answered, of equal configs.
         knob: The best of one half of the configs was told from the best of the other half.
         error: Mean error of the claimed gain of the better config, relative.
+        held: Of the picks' gains, by their fresh starts: the share whose 95% interval holds the truth.
+        first: The same of what the search ranked first at a load, which owes it most to luck.
         freedom: Median pooled degrees of freedom.
     """
 
@@ -56,6 +58,8 @@ class Tally:
     question: float
     knob: float
     error: float
+    held: float
+    first: float
     freedom: float
 
 
@@ -63,6 +67,7 @@ def tally(world: World, design: Design, gain: float, draws: int, rng: np.random.
     """Draw studies in which config 1 is better by `gain` at C=100, or nothing differs, and judge them."""
     counts = dict.fromkeys(("any", "found", "won", "drift", "question", "knob"), 0)
     errors, freedoms = [], []
+    held: dict[bool, list[bool]] = {True: [], False: []}
     for _ in range(draws):
         groups, closing = _study(world, design, gain, rng)
         scatters = {load: pooled_scatter(groups[load]) for load in LOADS}
@@ -76,6 +81,12 @@ def tally(world: World, design: Design, gain: float, draws: int, rng: np.random.
         counts["found"] += bool(mine)
         counts["won"] += verdicts[100].winner == "1"
         errors += [one.log_ratio - log1p(gain) for one in mine]
+        for load in LOADS:
+            first = max(groups[load], key=lambda config: _searched(groups[load][config]))
+            for one in verdicts[load].standings:
+                if one.tested and one.gain is not None:
+                    truth = 1 + gain * (load == 100 and one.config == "1")
+                    held[one.config == first].append(one.gain.lo <= truth <= one.gain.hi)
         counts["drift"] += _drifted(groups, closing)
         counts["question"] += _answered(groups, scatters)
         counts["knob"] += _knob(groups[250], scatters[250])
@@ -93,6 +104,8 @@ def tally(world: World, design: Design, gain: float, draws: int, rng: np.random.
         shares["question"],
         shares["knob"],
         float(np.mean(errors)) if errors else 0.0,
+        float(np.mean(held[True] + held[False])),
+        float(np.mean(held[True])),
         float(np.median(freedoms)),
     )
 
@@ -141,6 +154,11 @@ def _picks(groups: Study, count: int) -> list[int]:
     }
     wanted = dict.fromkeys([*(ranked[load][0] for load in (100, 1, 30)), *ranked[100]])
     return [int(config) for config in list(wanted)[:count]]
+
+
+def _searched(readings: Sequence[Reading]) -> float:
+    """What the search saw of a config; below everything for the baseline, which is in no ranking."""
+    return -np.inf if readings[0].start == 0 else float(np.mean([one.value for one in readings if not one.fresh]))
 
 
 def _drifted(groups: Study, closing: int) -> bool:

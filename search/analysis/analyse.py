@@ -38,7 +38,7 @@ def judge(spec: StudySpec, launches: Sequence[LaunchRecord], memo: Memo | None =
     winners = load_winners(arenas, results)
     beyond = beyond_winners(arenas, winners)
     at_objectives = objective_winners(spec.axes, arenas, results)
-    answers = tuple(verdicts(spec, arenas, launches))
+    answers = tuple(verdicts(spec, arenas, launches, [result.config for result in results if result.lossy]))
     cautions = (
         *assumed_sentences(spec, arenas),
         *drift_sentences(drifts),

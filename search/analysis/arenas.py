@@ -127,12 +127,19 @@ class Arena:
             return None if told is None else told.inverse()
         return self.judge.like_with_like(mine, theirs)
 
+    def has_ratio(self, *configs: SpecConfig) -> bool:
+        """Whether none of these measured nothing, as a goodput of 0, which can be ranked, and is no share of anything."""
+        every = (one for config in configs for one in usable(self.groups.get(config, ())))
+        return self.key[0] == RATE or all(one.value > self.metric.floor for one in every)
+
     def gain(self, config: SpecConfig, over: SpecConfig | None) -> Gain | None:
-        """The same as it is printed; the fit's band where one of the two is only extrapolated."""
+        """The same as it is printed; the fit's band where one of the two is only extrapolated; None without a ratio."""
         if over is None or config not in self.groups:
             return None
         if config == over:
             return Gain(1.0)
+        if not self.has_ratio(config, over):
+            return None
         if self.expects is not None and {config, over} & self.extrapolated:
             return self.expects.gain(config, over, self.concurrency)
         told = self._standing.get(config) if over == self.reference else None
@@ -159,7 +166,8 @@ class Arena:
             return None
         ceiling = self.metric.ceiling
         hi = told.hi if ceiling is None else min(told.hi, max(ceiling, told.value))
-        return _with_zeros(Estimate(told.value, told.lo, hi), usable(readings), self.metric)
+        estimate = Estimate(told.value, told.lo, hi)  # a rate of 0 is no reading, and any other one counts as it is
+        return estimate if self.key[0] == RATE else _with_zeros(estimate, usable(readings), self.metric)
 
     def rate(self, config: SpecConfig, *, confirmed: bool | None = None) -> Estimate | None:
         """The same in tokens per second, of the arena of a rate."""
@@ -288,6 +296,5 @@ def _with_zeros(told: Estimate, readings: Sequence[Reading], metric: Metric) -> 
 
 def _turned(told: Estimate) -> Estimate:
     """Milliseconds per token as tokens per second, and the other way round."""
-    return Estimate(
-        1000 / told.value, None if told.hi is None else 1000 / told.hi, None if told.lo is None else 1000 / told.lo
-    )
+    lo, hi = (1000 / end if end else None for end in (told.hi, told.lo))
+    return Estimate(1000 / told.value, lo, hi)

@@ -73,7 +73,7 @@ def _as_people_see_it(axis: Objective, band: Band) -> tuple[Metric, Band]:
 def _sentences(numbers: Sequence[PredictedValue], launches: Sequence[LaunchRecord]) -> Iterator[str]:
     if numbers:
         yield _held(numbers)
-    for number in sorted((n for n in numbers if not n.held), key=lambda n: -abs(math.log(n.ratio))):
+    for number in sorted((n for n in numbers if not n.held), key=_how_wrong, reverse=True):
         slow, middle, fast = number.expected
         yield (
             f"The model was wrong here: {number.config} at C={number.concurrency} (launch {number.launch}) measured "
@@ -82,7 +82,7 @@ def _sentences(numbers: Sequence[PredictedValue], launches: Sequence[LaunchRecor
         )
     for load, metric in sorted({(number.concurrency, number.metric.name) for number in numbers}):
         same = [number for number in numbers if (number.concurrency, number.metric.name) == (load, metric)]
-        yield from _bias(load, METRICS[metric], [number.ratio for number in same])
+        yield from _bias(load, METRICS[metric], [number.ratio for number in same if number.ratio is not None])
     yield from _starts(launches)
 
 
@@ -103,6 +103,11 @@ def _counted(count: int, word: str) -> str:
 
 def _plain(number: PredictedValue, value: float) -> str:
     return f"{value:,.1f}" if number.metric.unit else f"{value:.1%}"
+
+
+def _how_wrong(number: PredictedValue) -> float:
+    """Of the measured value and the expected one: how far their ratio is from 1, either way."""
+    return math.inf if number.ratio is None else abs(math.log(number.ratio))
 
 
 def _value(number: PredictedValue) -> str:

@@ -157,8 +157,9 @@ def order_effects(launches: Sequence[LaunchRecord]) -> dict[int, float]:
             continue
         for load in {phase.concurrency for phase in launch.phases}:
             repeats = launch.repeats(load)
-            if len(repeats) > 1:
-                shifts.setdefault(load, []).append(log(rate_tps(repeats[-1]) / rate_tps(repeats[0])))
+            rates = [rate_tps(repeat) for repeat in repeats]
+            if len(rates) > 1 and min(rates[0], rates[-1]) > 0:
+                shifts.setdefault(load, []).append(log(rates[-1] / rates[0]))
     return {load: exp(mean) for load, found in sorted(shifts.items()) if (mean := _told(found)) is not None}
 
 

@@ -5,7 +5,7 @@ The types are the contract between judging and reporting.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from search.config import KnobValue, SpecConfig
@@ -120,8 +120,12 @@ class ConfigResult:
 
     @property
     def extrapolated(self) -> bool:
-        """Whether any of its values is."""
-        return any(load.extrapolated for load in self.loads.values())
+        """Whether any of its values is, of a ladder too."""
+        return self.extrapolated_at(self.loads)
+
+    def extrapolated_at(self, loads: Collection[int]) -> bool:
+        """Whether any of its values at these loads is: the ladder of a config that was fitted leaves its data."""
+        return any(load in self.loads and self.loads[load].extrapolated for load in loads)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +182,8 @@ class ObjectiveWinner:
 
     Attributes:
         config: As of a `LoadWinner`, by the objective's value.
-        gain: How much better it is than the best baseline, as a ratio; None where the winner is a baseline.
+        gain: How much better it is than the best baseline, as a ratio; None where the winner is a baseline, and where
+            one of both is nothing, as a goodput of 0.
         tied: Others that cannot be distinguished from the best, best first.
         ahead: See `Ahead`, best first.
     """
@@ -244,10 +249,16 @@ class Contender:
 
 @dataclass(frozen=True, slots=True)
 class Pick:
-    """A config worth a launch script, and the roles it has, such as `lowest-latency`, `best-at-c30`."""
+    """A config worth a launch script.
+
+    Attributes:
+        roles: Such as `lowest-latency`, `best-at-c30`.
+        extrapolated: At a load that it has a role at, a simulator gave its value beyond its data.
+    """
 
     roles: tuple[str, ...]
     result: ConfigResult
+    extrapolated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,8 +305,8 @@ class PredictedValue:
     measured: Estimate
 
     @property
-    def ratio(self) -> float:
-        """How much better it measured than was expected; 1.1 is 10% better."""
+    def ratio(self) -> float | None:
+        """How much better it measured than was expected; 1.1 is 10% better. None where one of both is nothing."""
         return self.metric.ratio(self.measured.value, self.expected[1])
 
     @property

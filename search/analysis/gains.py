@@ -18,10 +18,10 @@ from search.stats.questions import pooled
 def with_gains(spec: StudySpec, result: ConfigResult, arenas: Mapping[Key, Arena]) -> ConfigResult:
     """A result with the intervals of its values, its gains over the best baselines and its score."""
     searched = None if result.searched is None else with_gains(spec, result.searched, arenas)
-    loads = {load: _with_interval(result, at, arenas[RATE, load]) for load, at in result.loads.items()}
+    loads = {load: _with_interval(result, at, arenas.get((RATE, load))) for load, at in result.loads.items()}
     first, second = (_value(spec, place, result, arenas) or before for place, before in enumerate(result.values))
-    gains = {load: gain for load in loads if (gain := _gain(arenas[RATE, load], result.config)) is not None}
-    score = _score([_gain(arenas[key_of(axis)], result.config) for axis in spec.axes])
+    gains = {load: gain for load in loads if (gain := _gain(arenas.get((RATE, load)), result.config)) is not None}
+    score = _score([_gain(arenas.get(key_of(axis)), result.config) for axis in spec.axes])
     return replace(
         result,
         loads=loads,
@@ -38,7 +38,9 @@ def by_score(results: Iterable[ConfigResult]) -> list[ConfigResult]:
     return sorted(results, key=lambda result: (result.lossy, -_number(result.score), simplicity(result.config)))
 
 
-def _with_interval(result: ConfigResult, at: LoadResult, arena: Arena) -> LoadResult:
+def _with_interval(result: ConfigResult, at: LoadResult, arena: Arena | None) -> LoadResult:
+    if arena is None:
+        return at  # nothing at this load has a rate above 0
     confirmed = _part(result, at.concurrency)
     rate = arena.rate(result.config, confirmed=confirmed)
     if rate is None:
@@ -49,7 +51,9 @@ def _with_interval(result: ConfigResult, at: LoadResult, arena: Arena) -> LoadRe
 
 def _value(spec: StudySpec, place: int, result: ConfigResult, arenas: Mapping[Key, Arena]) -> Estimate | None:
     axis = spec.axes[place]
-    arena, confirmed = arenas[key_of(axis)], _part(result, axis.concurrency)
+    arena, confirmed = arenas.get(key_of(axis)), _part(result, axis.concurrency)
+    if arena is None:
+        return None
     if arena.key[0] == RATE and axis.metric.direction is Direction.MAXIMIZE:
         return arena.rate(result.config, confirmed=confirmed)
     return arena.value(result.config, confirmed=confirmed)
@@ -60,8 +64,8 @@ def _part(result: ConfigResult, load: int) -> bool:
     return load in result.confirmed_loads
 
 
-def _gain(arena: Arena, config: SpecConfig) -> Gain | None:
-    return arena.gain(config, arena.reference)
+def _gain(arena: Arena | None, config: SpecConfig) -> Gain | None:
+    return None if arena is None else arena.gain(config, arena.reference)
 
 
 def _score(gains: Sequence[Gain | None]) -> Estimate | None:

@@ -122,7 +122,10 @@ def _objective_sentence(winner: ObjectiveWinner) -> str:
     metric = winner.objective.metric
     ends = winner.value
     known = "" if ends.lo is None or ends.hi is None else f" [{metric.words(ends.lo)}, {metric.words(ends.hi)}]"
-    gain = "" if winner.gain is None else f", {gain_words(winner.gain)} better than {winner.baseline}"
+    base = f", where {winner.baseline} has {metric.words(winner.baseline_value.value)}"
+    gain = "" if winner.config == winner.baseline else base
+    if winner.gain is not None:
+        gain = f", {gain_words(winner.gain)} better than {winner.baseline}"
     others = [] if winner.assumed else [config for config in winner.tied if config != winner.config]
     tie = f" (a tie with {listed(others)})" if others else ""
     told = ", extrapolated" if winner.extrapolated else ""

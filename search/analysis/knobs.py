@@ -59,7 +59,8 @@ def rivals(arena: Arena, knob: str, mine: Sequence[SpecConfig], theirs: Sequence
     )
     others = {_without(config, knob): config for config in theirs}
     pairs = [(config, others[rest]) for config in mine if (rest := _without(config, knob)) in others]
-    known = [gain for one, other in pairs if (gain := arena.compare(one, other)) is not None]
+    told_apart = [arena.compare(one, other) for one, other in pairs if arena.has_ratio(one, other)]
+    known = [gain for gain in told_apart if gain is not None]
     return Rivals(told, pooled(known), len(known))
 
 
@@ -87,6 +88,8 @@ def _rows(arena: Arena, knob: str, values: Mapping[KnobValue, Sequence[SpecConfi
         if told.gain is None or told.best is None or told.other is None:
             continue
         one, other = SpecConfig.from_id(told.best), SpecConfig.from_id(told.other)
+        if not arena.has_ratio(one, other):
+            continue
         yield KnobWorth(
             knob=knob,
             concurrency=arena.concurrency,

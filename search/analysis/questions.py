@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from search.analysis.arenas import RATE, Arena, Key
@@ -17,6 +17,8 @@ from search.stats.comparison import Comparison
 from search.stats.questions import finding
 from search.stats.verdicts import LEVEL
 from search.storage.records import LaunchRecord
+
+_NO_PART = "it takes part in no comparison"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +37,27 @@ class _Told:
     guessed: tuple[SpecConfig, ...] = ()
 
 
-def verdicts(spec: StudySpec, arenas: Mapping[Key, Arena], launches: Sequence[LaunchRecord]) -> list[QuestionVerdict]:
-    """One verdict per question, in the order of the study file; false ones of all of them together at most 4%."""
+def verdicts(
+    spec: StudySpec,
+    arenas: Mapping[Key, Arena],
+    launches: Sequence[LaunchRecord],
+    lossy: Collection[SpecConfig] = (),
+) -> list[QuestionVerdict]:
+    """One verdict per question, in the order of the study file; false ones of all of them together at most 4%.
+
+    Args:
+        spec: Its questions.
+        arenas: With their verdicts.
+        launches: Of the study.
+        lossy: Configs whose answers are not the baseline's: how fast they are answers no question.
+    """
     level = LEVEL / max(1, len(spec.questions))
     found = []
     for name, question in spec.questions.items():
         told = (
-            _of_knobs(question, arenas)
+            _of_knobs(question, arenas, lossy)
             if isinstance(question, KnobQuestionSpec)
-            else _of_configs(question, arenas, launches)
+            else _of_configs(question, arenas, launches, lossy)
         )
         parts = [(subject, list(ones)) for subject, ones in told]
         every = [one for _, ones in parts for one in ones]
@@ -61,23 +75,29 @@ def verdicts(spec: StudySpec, arenas: Mapping[Key, Arena], launches: Sequence[La
 
 
 def _of_configs(
-    question: QuestionSpec, arenas: Mapping[Key, Arena], launches: Sequence[LaunchRecord]
+    question: QuestionSpec,
+    arenas: Mapping[Key, Arena],
+    launches: Sequence[LaunchRecord],
+    lossy: Collection[SpecConfig],
 ) -> Iterator[tuple[str, Iterator[_Told]]]:
     config = SpecConfig.from_id(question.config)
     for other in map(SpecConfig.from_id, question.against):
         yield (
             f"{config} against {other}",
-            (_pair(arenas.get((RATE, load)), load, config, other, launches) for load in sorted(question.at)),
+            (_pair(arenas.get((RATE, load)), load, (config, other), launches, lossy) for load in sorted(question.at)),
         )
 
 
 def _pair(
     arena: Arena | None,
     load: int,
-    config: SpecConfig,
-    other: SpecConfig,
+    pair: tuple[SpecConfig, SpecConfig],
     launches: Sequence[LaunchRecord],
+    lossy: Collection[SpecConfig],
 ) -> _Told:
+    config, other = pair
+    if barred := [one for one in pair if one in lossy]:
+        return _Told(None, missing=tuple(f"the answers of {one} are lossy: {_NO_PART}" for one in barred))
     missing = [one for one in (config, other) if arena is None or one not in arena.groups]
     if arena is None or missing:
         return _Told(None, missing=tuple(_why_missing(one, load, launches) for one in missing))
@@ -91,22 +111,25 @@ def _pair(
     return _Told(told, _at(Gain.of(told), load))
 
 
-def _of_knobs(question: KnobQuestionSpec, arenas: Mapping[Key, Arena]) -> Iterator[tuple[str, Iterator[_Told]]]:
+def _of_knobs(
+    question: KnobQuestionSpec, arenas: Mapping[Key, Arena], lossy: Collection[SpecConfig]
+) -> Iterator[tuple[str, Iterator[_Told]]]:
     for other in question.against:
         yield (
             f"best of {question.knob} {question.value} against best of {question.knob} {other}",
-            (_values(question, other, arenas.get((RATE, load)), load) for load in sorted(question.at)),
+            (_values(question, other, arenas.get((RATE, load)), load, lossy) for load in sorted(question.at)),
         )
 
 
-def _values(question: KnobQuestionSpec, other: int | str, arena: Arena | None, load: int) -> _Told:
+def _values(
+    question: KnobQuestionSpec, other: int | str, arena: Arena | None, load: int, lossy: Collection[SpecConfig]
+) -> _Told:
     if arena is not None and (guess := _guessed(question, other, arena)) is not None:
         return guess
     values = {} if arena is None or arena.only_expected else values_of(arena, question.knob)
     missing = tuple(value for value in (question.value, other) if value not in values)
     if arena is None or missing:
-        reasons = (f"no config with {question.knob} {value} was measured at C={load}" for value in missing)
-        return _Told(None, missing=tuple(reasons))
+        return _Told(None, missing=tuple(_why_no_config(question.knob, value, arena, load, lossy) for value in missing))
     found = rivals(arena, question.knob, values[question.value], values[other])
     told = found.told
     if told.gain is None or told.best is None or told.other is None:
@@ -117,6 +140,15 @@ def _values(question: KnobQuestionSpec, other: int | str, arena: Arena | None, l
         pairs = f"{found.pairs} pair{'' if found.pairs == 1 else 's'}"
         words += f", {gain_words(Gain.of(found.alone))} at fixed other knobs ({pairs})"
     return _Told(told.gain, words)
+
+
+def _why_no_config(knob: str, value: int | str, arena: Arena | None, load: int, lossy: Collection[SpecConfig]) -> str:
+    """Nothing with a value of a knob takes part at a load; those that were measured there are named."""
+    there = [config for config in lossy if arena is not None and config in arena.groups]
+    barred = sorted(str(config) for config in there if config.params.get(knob) == value)
+    if not barred:
+        return f"no config with {knob} {value} was measured at C={load}"
+    return f"what was measured with {knob} {value} at C={load} ({', '.join(barred)}) has lossy answers: {_NO_PART}"
 
 
 def _guessed(question: KnobQuestionSpec, other: int | str, arena: Arena) -> _Told | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from math import isnan
 
@@ -124,19 +124,30 @@ def picks(
     roles: dict[str, list[str]] = {}
     at = {winner.concurrency: winner.config.config_id for winner in winners}
     chosen = {winner.objective: winner.config.config_id for winner in at_objectives}
-    wanted = [(_role(axis), chosen.get(axis) if not is_rate(axis) else at.get(axis.concurrency)) for axis in spec.axes]
+    loads_of: dict[str, set[int]] = {}
+    wanted: list[tuple[str, str | None, Collection[int]]] = [
+        (_role(axis), chosen.get(axis) if not is_rate(axis) else at.get(axis.concurrency), (axis.concurrency,))
+        for axis in spec.axes
+    ]
     by_score = [result.config.config_id for result in results if not isnan(result.score)]
-    won = {config_id for _, config_id in wanted}
-    wanted.append(("best-score", next((config_id for config_id in by_score if config_id in won), None)))
+    won = {config_id for _, config_id, _ in wanted}
+    best = next((config_id for config_id in by_score if config_id in won), None)
+    wanted.append(("best-score", best, spec.objective_loads))
     named = {axis.concurrency for axis in spec.axes if is_rate(axis)}
     claimed = {winner.concurrency for winner in winners if winner.claimed}
     measured = {winner.concurrency for winner in winners if not winner.only_expected}
-    wanted += [(f"best-at-c{load}", at[load]) for load in sorted(((set(spec.watch) & measured) | claimed) - named)]
-    for role, config_id in wanted:
+    wanted += [
+        (f"best-at-c{load}", at[load], (load,)) for load in sorted(((set(spec.watch) & measured) | claimed) - named)
+    ]
+    for role, config_id, loads in wanted:
         if config_id is not None:
             roles.setdefault(config_id, []).append(role)
+            loads_of.setdefault(config_id, set()).update(loads)
     by_id = {result.config.config_id: result for result in results}
-    return [Pick(tuple(names), by_id[config_id]) for config_id, names in roles.items()]
+    return [
+        Pick(tuple(names), by_id[config_id], by_id[config_id].extrapolated_at(loads_of[config_id]))
+        for config_id, names in roles.items()
+    ]
 
 
 def _role(axis: Objective) -> str:
@@ -169,7 +180,7 @@ def _objective_winner(axis: Objective, arena: Arena, results: Sequence[ConfigRes
         gain=arena.gain(winner, reference) if winner.speculates else None,
         tied=tuple(map(SpecConfig.from_id, verdict.tied)),
         extrapolated=winner in arena.extrapolated,
-        ahead=_ahead(verdict),
+        ahead=tuple(one for one in _ahead(verdict) if arena.has_ratio(one.config, reference)),
         assumed=verdict.assumed,
     )
 

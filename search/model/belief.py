@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -111,6 +112,11 @@ class Prior:
             kernel=TreeKernel(kept),
             index={config: place for place, config in enumerate(kept)},
         )
+
+    @cached_property
+    def times(self) -> Floats:
+        """Log time per token of each draw, shape (loads, draws, configs): a belief reads one load at a time."""
+        return np.ascontiguousarray(np.moveaxis(self.surfaces.cycle - self.surfaces.accept, 2, 0))
 
     def load_index(self, load: int) -> int:
         """Place of a load.
@@ -233,7 +239,7 @@ class _Parts:
         self.prior, self.rows = prior, rows
         surfaces, at = prior.surfaces, (slice(None), rows.config, rows.load)
         self.drawn = rows.accept * surfaces.accept[at] + rows.cycle * surfaces.cycle[at]
-        self.time = surfaces.cycle - surfaces.accept
+        self.time = prior.times
         every = np.arange(len(prior.configs))
         self.tree = prior.kernel(every, rows.config, workers_differ=False)
         self.near = prior.kernel(every, rows.config)
@@ -328,19 +334,25 @@ class _Update:
             + scales.smooth**2 * _LOADS_ALIKE["smooth"] * parts.amplitude[:, 0] * parts.amplitude[:, -1]
             + scales.rough**2 * _LOADS_ALIKE["rough"]
         )
+        roots = np.sqrt(self._weights)[:, None]
+        if seen := len(parts.rows.value):
+            after = solve_triangular(self._factor, self._after, lower=True)
+            anomalies = solve_triangular(self._factor, self._anomalies, lower=True)
         means, variances, ways = [], [], []
         for load in loads:
-            time = parts.time[:, :, load][self._kept]
+            time = parts.time[load][self._kept]
             centre = self._weights @ time
-            spread = (np.sqrt(self._weights)[:, None] * (time - centre)).T
+            time -= centre
+            time *= roots
+            spread = time.T
             mean, way = centre + _UNIT_LOG_MS, [spread]
-            if len(parts.rows.value):
+            if seen:
                 cross = self._cross(load)
                 white = solve_triangular(self._factor, cross.T, lower=True)
                 if self._gain is not None:
                     mean = mean + spread @ (self._anomalies.T @ self._pull)
-                mean = mean + white.T @ solve_triangular(self._factor, self._after, lower=True)
-                through = spread - white.T @ solve_triangular(self._factor, self._anomalies, lower=True)
+                mean = mean + white.T @ after
+                through = spread - white.T @ anomalies
                 way = [through, white.T]
                 if self._gain is not None:
                     way.append(solve_triangular(self._gain, self._anomalies @ through.T, lower=True).T)
@@ -358,7 +370,7 @@ def _combine(own: Floats, one: list[Floats], other: list[Floats]) -> Floats:
     """Prior residual plus the draws' part, less what the rows and the Kalman step took away."""
     signs = (1.0, -1.0, -1.0)
     return own + sum(
-        (sign * (mine * theirs).sum(axis=1) for sign, mine, theirs in zip(signs, one, other, strict=False)),
+        (sign * np.einsum("ij,ij->i", mine, theirs) for sign, mine, theirs in zip(signs, one, other, strict=False)),
         start=np.zeros_like(own),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -28,9 +29,11 @@ def predictions_figure(content: ReportContent) -> str:
     import plotly.graph_objects as go
 
     figure = go.Figure()
-    kinds = dict.fromkeys((one.concurrency, one.metric.name) for one in content.judgement.predictions.numbers)
+    every = [(one, one.ratio) for one in content.judgement.predictions.numbers]
+    shown = [(one, ratio) for one, ratio in every if ratio is not None]
+    kinds = dict.fromkeys((one.concurrency, one.metric.name) for one, _ in shown)
     for place, kind in enumerate(sorted(kinds, key=lambda kind: content.objective_loads.index(kind[0]))):
-        numbers = [one for one in content.judgement.predictions.numbers if (one.concurrency, one.metric.name) == kind]
+        numbers = [(one, ratio) for one, ratio in shown if (one.concurrency, one.metric.name) == kind]
         _add_load(figure, numbers, colour=COLOURS[place], shift=(2 * place - 1) * BESIDE)
     figure.add_hline(y=0, line={"color": "#7a7a7a", "width": 1, "dash": "dot"})
     launches = [one.launch for one in content.judgement.predictions.numbers]
@@ -43,23 +46,23 @@ def predictions_figure(content: ReportContent) -> str:
     return figure_json(figure)
 
 
-def _add_load(figure: go.Figure, numbers: list[PredictedValue], *, colour: str, shift: float) -> None:
-    load, metric = numbers[0].concurrency, numbers[0].metric
+def _add_load(figure: go.Figure, numbers: Sequence[tuple[PredictedValue, float]], *, colour: str, shift: float) -> None:
+    load, metric = numbers[0][0].concurrency, numbers[0][0].metric
     name = f"C={load}" if metric.name == "output_tps" else f"C={load} {metric.title}"
-    at = [one.launch + shift for one in numbers]
-    bands = [_band(one) for one in numbers]
+    at = [one.launch + shift for one, _ in numbers]
+    bands = [_band(one) for one, _ in numbers]
     figure.add_scatter(
         x=at, y=[0.0] * len(at), mode="markers", marker={"size": 1, "color": colour}, hoverinfo="skip", showlegend=False,
         error_y=error_bars(bands, colour, scale=100) | {"thickness": 5, "width": 0},
         opacity=0.3,
     )  # fmt: skip
     figure.add_scatter(
-        x=at, y=[round(100 * (one.ratio - 1), 3) for one in numbers], mode="markers", name=name,
+        x=at, y=[round(100 * (ratio - 1), 3) for _, ratio in numbers], mode="markers", name=name,
         marker={
             "color": colour, "size": 9,
-            "symbol": ["circle" if one.held else "x" for one in numbers],
+            "symbol": ["circle" if one.held else "x" for one, _ in numbers],
         },
-        text=[escape(_words(one)) for one in numbers],
+        text=[escape(_words(one, ratio)) for one, ratio in numbers],
         hovertemplate="%{text}<extra></extra>",
     )  # fmt: skip
 
@@ -67,14 +70,15 @@ def _add_load(figure: go.Figure, numbers: list[PredictedValue], *, colour: str, 
 def _band(told: PredictedValue) -> Estimate:
     """The ends of the expected band, each as how much better than the middle it would be."""
     low, middle, high = told.expected
-    lo, hi = sorted(told.metric.ratio(end, middle) for end in (low, high))
-    return Estimate(1.0, lo, hi)
+    ends = [told.metric.ratio(end, middle) for end in (low, high)]
+    known = sorted(end for end in ends if end is not None)
+    return Estimate(1.0, *known) if len(known) == len(ends) else Estimate(1.0)
 
 
-def _words(told: PredictedValue) -> str:
+def _words(told: PredictedValue, ratio: float) -> str:
     (slow, middle, fast), metric = told.expected, told.metric
     band = metric_bounds(metric, Estimate(middle, slow, fast))
     return (
         f"{told.config}, launch {told.launch}, C={told.concurrency}: measured {metric.words(told.measured.value)}, "
-        f"expected {metric_number(metric, middle)}{band} ({gain_percent(told.ratio)})"
+        f"expected {metric_number(metric, middle)}{band} ({gain_percent(ratio)})"
     )

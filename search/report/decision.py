@@ -255,9 +255,15 @@ def _basis(content: ReportContent, choices: Sequence[Choice]) -> Iterator[str]:
     spec, launches = content.spec, content.launches
     gpus = gpus_text(spec.hardware.gpus, spec.hardware.kind)
     where = {"measured": f"on {gpus}", "replay": "of a recording", "simulated": "by the cost model"}[content.study.kind]
-    text = f"{starts_text(one.duration_s for one in launches)} {where}; {counted(len(content.judgement.results), 'config')} measured"
+    results = content.judgement.results
+    how = "computed" if content.study.kind == "simulated" else "measured"
+    spent = starts_text(one.duration_s for one in launches)
+    text = f"{spent} {where}; {counted(len(results), 'config')} {how}"
     if content.space is not None:
         text += f" of {len(content.space.launchable)} that can be launched"
+    if how == "computed":
+        fitted = sum(not result.extrapolated_at(spec.objective_loads) for result in results)
+        text += f", {fitted} of them within what the cost model was fitted to"
     yield f"{text}."
     by_config = {result.config: result for result in content.judgement.results}
     for choice in choices:
@@ -265,11 +271,10 @@ def _basis(content: ReportContent, choices: Sequence[Choice]) -> Iterator[str]:
             yield f"`{choice.config}`: {_gains(result, choice)}{_starts(result)}."
     for winner in content.judgement.objective_winners:
         metric = winner.objective.metric
-        gain = (
-            ""
-            if winner.gain is None
-            else f", {gain_percent(winner.gain.value)}{gain_bounds(winner.gain)} better than `{winner.baseline}`"
-        )
+        base = f", where `{winner.baseline}` has {metric.words(winner.baseline_value.value)}"
+        gain = "" if winner.config == winner.baseline else base
+        if winner.gain is not None:
+            gain = f", {gain_percent(winner.gain.value)}{gain_bounds(winner.gain)} better than `{winner.baseline}`"
         yield f"{winner.objective.title[:1].upper()}{winner.objective.title[1:]}: `{winner.config}`, {metric.words(winner.value.value)}{gain}."
     if choices:
         yield (

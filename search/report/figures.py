@@ -73,7 +73,6 @@ def by_load(content: ReportContent) -> str:
     for result in _lines_by_load(content):
         colour, symbol = FAMILY_STYLE[result.config.family]
         dash = DASHES[drawn[result.config.family] % len(DASHES)]
-        symbol = f"{symbol}-open" if result.extrapolated else symbol
         drawn[result.config.family] += 1
         told = {load: gain for load in sorted(result.loads) if (gain := content.gain(result, load)) is not None}
         loads = list(told)
@@ -84,7 +83,10 @@ def by_load(content: ReportContent) -> str:
         figure.add_scatter(
             x=loads, y=gains, mode="lines+markers", name=name,
             line={"color": colour, "width": 2, "dash": dash},
-            marker={"symbol": symbol, "size": 8},
+            marker={
+                "symbol": [f"{symbol}-open" if result.loads[load].extrapolated else symbol for load in loads],
+                "size": 8,
+            },
             legendgroup=name,
             text=[_load_text(content, result, load) for load in loads],
             hovertemplate=f"{name}<br>%{{text}}<extra></extra>",
@@ -157,7 +159,7 @@ def _lines_by_load(content: ReportContent) -> list[ConfigResult]:
     winners = content.judgement.winners
     named = [winner.config for winner in winners if not winner.only_expected]
     named += [one.config for winner in winners for one in winner.ahead[:1]]
-    results = sorted(content.judgement.results, key=lambda result: result.extrapolated)
+    results = sorted(content.judgement.results, key=lambda result: result.extrapolated_at(content.objective_loads))
     by_config = {result.config: result for result in results}
     chosen = [by_config[config] for config in dict.fromkeys(named) if config.speculates and config in by_config]
     for family in FAMILY_STYLE:
@@ -171,6 +173,7 @@ def _add_family(
     figure: go.Figure, content: ReportContent, family: str, members: list[ConfigResult], colour: str, symbol: str
 ) -> None:
     front = {result.config for result in content.judgement.front}
+    hollow = {result.config for result in members if result.extrapolated_at(content.objective_loads)}
     labels = _labels(content)
     points = [_point(content, result) for result in members]
     figure.add_scatter(
@@ -184,12 +187,12 @@ def _add_family(
         hovertemplate="%{customdata}<extra></extra>",
         marker={
             "color": colour,
-            "symbol": [f"{symbol}-open" if result.extrapolated else symbol for result in members],
+            "symbol": [f"{symbol}-open" if result.config in hollow else symbol for result in members],
             "opacity": 1,
             "size": [12 if family == "off" else 11 if result.config in front else 8 for result in members],
             "line": {
                 "color": FRONT_COLOUR,
-                "width": [2 if result.config in front or result.extrapolated else 0 for result in members],
+                "width": [2 if result.config in front or result.config in hollow else 0 for result in members],
             },
         },
         error_x=error_bars([_shown(content, result, 0) for result in members], colour),

@@ -47,7 +47,7 @@ def summary(content: ReportContent) -> str:
         scripts = script_names(content)
         picks = (
             f"- {', '.join(role_words(role) for role in pick.roles)}: `{pick.result.config.config_id}`"
-            + (", extrapolated" if pick.result.extrapolated else "")
+            + (", extrapolated" if pick.extrapolated else "")
             + (f" ({scripts[pick.result.config.config_id].serving})" if pick.result.config.config_id in scripts else "")
             for pick in judgement.picks
         )

@@ -44,7 +44,7 @@ def payload(content: ReportContent) -> dict[str, Any]:
             {
                 "roles": list(pick.roles),
                 "config_id": pick.result.config.config_id,
-                "extrapolated": pick.result.extrapolated,
+                "extrapolated": pick.extrapolated,
                 "script": _path(scripts, pick.result.config.config_id),
                 "measuring_script": _path(scripts, pick.result.config.config_id, measuring=True),
             }

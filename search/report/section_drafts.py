@@ -112,7 +112,7 @@ def predicted(content: ReportContent) -> Iterator[Block]:
 
 def _predicted_row(told: PredictedValue) -> Row:
     (low, middle, high), metric = told.expected, told.metric
-    off = gain_percent(told.ratio)
+    off = "-" if told.ratio is None else gain_percent(told.ratio)
     return Row(
         (
             number_cell(told.launch, text=str(told.launch)),
@@ -124,7 +124,7 @@ def _predicted_row(told: PredictedValue) -> Row:
             number_cell(
                 told.measured.value, text=metric.words(told.measured.value), ci=metric_bounds(metric, told.measured)
             ),
-            Cell("", "", off, "", "up" if told.ratio > 1 else "down"),
+            Cell("", "", off, "", "" if told.ratio is None else "up" if told.ratio > 1 else "down"),
             Cell() if told.held else Cell(tags=(Tag("the model was wrong here", warns=True),)),
         )
     )

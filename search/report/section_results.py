@@ -56,7 +56,7 @@ def picks(content: ReportContent) -> Iterator[Block]:
     loads = content.columns
     rows = [
         (
-            config_cell(pick.result.config, *_tags(pick.result), strong=True),
+            config_cell(pick.result.config, *_tags(pick.result, extrapolated=pick.extrapolated), strong=True),
             Cell(", ".join(map(role_words, pick.roles))),
             *(_rate_cell(content, pick.result, load) for load in loads),
             number_cell(len(pick.result.launches), text=str(len(pick.result.launches))),
@@ -159,7 +159,11 @@ def front(content: ReportContent) -> Iterator[Block]:
     judgement = content.judgement
     if not judgement.results:
         return
-    hollow = " Hollow: extrapolated." if any(result.extrapolated for result in judgement.results) else ""
+    hollow = (
+        " Hollow: extrapolated."
+        if any(result.extrapolated_at(content.objective_loads) for result in judgement.results)
+        else ""
+    )
     yield Figure(
         "pareto",
         f"Each mark is one config. {_ways(content)} Dotted: the best baseline. Joined: the front, which nothing beats "
@@ -224,7 +228,12 @@ def _config_table(
         )
         if not brief:
             cells.append(number_cell(len(result.launches), text=str(len(result.launches))))
-        cells.append(Cell("; ".join(_standing(content, result)), tags=_tags(result)))
+        cells.append(
+            Cell(
+                "; ".join(_standing(content, result)),
+                tags=_tags(result, extrapolated=result.extrapolated_at(content.spec.loads)),
+            )
+        )
         rows.append(Row(tuple(cells), marked=not brief and result.config in on_front))
     return columns, rows
 
@@ -262,8 +271,8 @@ def _standing(content: ReportContent, result: ConfigResult) -> Iterator[str]:
     yield from others
 
 
-def _tags(result: ConfigResult) -> tuple[Tag, ...]:
-    tags = [_EXTRAPOLATED] if result.extrapolated else []
+def _tags(result: ConfigResult, *, extrapolated: bool) -> tuple[Tag, ...]:
+    tags = [_EXTRAPOLATED] if extrapolated else []
     if lossless := lossless_words(result.lossless):
         tags.append(Tag(lossless, warns=lossless != "lossless"))
     return tuple(tags)

@@ -49,7 +49,7 @@ def gain_bounds(told: Gain | Estimate | None) -> str:
 
 GAIN_KEY = (
     "In brackets: 95% intervals of what many further starts would come out at; with *, on assumed scatter. In braces: "
-    "not measured, the 90% band of the cost model."
+    "not measured, the 90% band of the cost model, gains over its own baseline."
 )
 
 

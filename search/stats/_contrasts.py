@@ -6,14 +6,33 @@ more is averaged, the less of the repeats' scatter has to be taken off again. Wh
 compared on the blocks that both saw. The contrasts are orthogonal, so each is a degree of freedom of its own, and each
 is scaled to the variance of one start (as the unweighted means of an analysis of variance; Searle, Casella and
 McCulloch, Variance Components, 1992, chapter 3).
+
+One contrast of a config that was picked stands apart, its *tie*: fresh starts against the one that it was picked by.
+That one was lucky, or it would not have been picked; so where the fresh ones are lucky too, the tie is small, and
+where they are not, it is large. Scatter that holds the tie is small just where the config seems good.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from search.stats.readings import Block, Mean, Reading, by_block, start_means
+
+
+class Tie(NamedTuple):
+    """A contrast of fresh starts of a config with others of it; see the module.
+
+    Attributes:
+        fresh: Starts that were made after the choice.
+        square: The squared contrast.
+        inverse: What it holds of the variance of a repeat.
+    """
+
+    fresh: frozenset[int]
+    square: float
+    inverse: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +43,13 @@ class Contrasts:
         starts: All of them, so one more than `freedom`.
         squares: Sum of the squared contrasts.
         inverses: Sum of what each contrast holds of the variance of a repeat.
+        ties: Those contrasts among them that hold fresh starts against others.
     """
 
     starts: frozenset[int]
     squares: float
     inverses: float
+    ties: tuple[Tie, ...] = ()
 
     @property
     def freedom(self) -> int:
@@ -38,10 +59,11 @@ class Contrasts:
 
 @dataclass(frozen=True, slots=True)
 class _Class:
-    """Starts that saw the same blocks; values and inverses by block, in the order of `starts`."""
+    """Starts that saw the same blocks, all fresh or none; values and inverses by block, in the order of `starts`."""
 
     starts: tuple[int, ...]
     blocks: dict[Block, tuple[Mean, ...]]
+    fresh: bool
 
     def means(self, blocks: Sequence[Block]) -> list[tuple[float, float]]:
         """Of each start over some of its blocks: logarithm and 1 / repeats."""
@@ -54,31 +76,47 @@ def contrasts_of(readings: Sequence[Reading]) -> Iterator[Contrasts]:
     """One value for each group of starts that can be compared; nothing of a start that stands alone."""
     left = _classes(readings)
     while left:
-        group, squares, inverses = [left.pop(0)], 0.0, 0.0
+        group = [left.pop(0)]
         squares, inverses = _inside(group[0])
+        ties: list[Tie] = []
         while (place := _next(group, left)) is not None:
             other = left.pop(place)
-            for told in (_inside(other), _between(group, other)):
+            across = _between(group, other)
+            for told in (_inside(other), across):
                 squares, inverses = squares + told[0], inverses + told[1]
             group.append(other)
-        starts = frozenset(start for one in group for start in one.starts)
-        if len(starts) > 1:
-            yield Contrasts(starts, squares, inverses)
+            if len({one.fresh for one in group}) > 1:
+                ties.append(Tie(_starts(one for one in group if one.fresh), *across))
+        if len(starts := _starts(group)) > 1:
+            yield Contrasts(starts, squares, inverses, tuple(ties))
+
+
+def _starts(classes: Iterable[_Class]) -> frozenset[int]:
+    return frozenset(start for one in classes for start in one.starts)
 
 
 def _classes(readings: Sequence[Reading]) -> list[_Class]:
-    """Those that saw the most blocks first."""
+    """Fresh ones first, and of those the ones that saw the most blocks."""
     means = {block: start_means(mine) for block, mine in by_block(readings).items()}
     seen: dict[int, list[Block]] = {}
     for block, told in means.items():
         for start in told:
             seen.setdefault(start, []).append(block)
-    classes: dict[frozenset[Block], list[int]] = {}
+    fresh = {one.start for one in readings if one.fresh}
+    classes: dict[tuple[bool, frozenset[Block]], list[int]] = {}
     for start, blocks in seen.items():
-        classes.setdefault(frozenset(blocks), []).append(start)
+        classes.setdefault((start in fresh, frozenset(blocks)), []).append(start)
+
+    def order(key: tuple[bool, frozenset[Block]]) -> tuple[bool, int, list[Block]]:
+        return not key[0], -len(key[1]), sorted(key[1])
+
     return [
-        _Class(tuple(starts), {block: tuple(means[block][start] for start in starts) for block in sorted(blocks)})
-        for blocks, starts in sorted(classes.items(), key=lambda item: (-len(item[0]), sorted(item[0])))
+        _Class(
+            tuple(classes[key]),
+            {block: tuple(means[block][start] for start in classes[key]) for block in sorted(key[1])},
+            key[0],
+        )
+        for key in sorted(classes, key=order)
     ]
 
 

@@ -14,7 +14,11 @@ from search.stats.readings import Mean, Reading, by_block, measurement_means
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Least squares of measurements on config, start and place, for starts that hold several."""
+    """Least squares of measurements on config, start and place, for starts that hold several.
+
+    A config counts as another one once it was picked: what its fresh measurements differ by from those that it was
+    picked by is small just where both were lucky, as with starts (`search.stats._contrasts`).
+    """
 
     mean_square: float = 0.0
     freedom: float = 0.0
@@ -24,11 +28,14 @@ class Places:
 
     @classmethod
     def of(cls, groups: Mapping[str, Sequence[Reading]]) -> Places:
-        rows: list[tuple[tuple[str, str], tuple[int, str], Mean]] = []
+        rows: list[tuple[tuple[str, str, bool], tuple[int, str], Mean]] = []
         for config, readings in groups.items():
+            fresh = {one.start for one in readings if one.fresh}
             for (_, prompts), mine in by_block(readings).items():
                 means = measurement_means(mine)
-                rows += [((config, prompts), (start, prompts), mean) for (start, _), mean in means.items()]
+                rows += [
+                    ((config, prompts, start in fresh), (start, prompts), mean) for (start, _), mean in means.items()
+                ]
         held = Counter(start for _, start, _ in rows)
         rows = [row for row in rows if held[row[1]] > 1]
         if not rows:

@@ -20,7 +20,8 @@ def compare(a: Sequence[Reading], b: Sequence[Reading], scatter: Scatter) -> Com
     - Inside the starts that held both, where there are any: free of the start's scatter, corrected for the place in
       the start where the study shows what a place does.
     - Else between starts, within each slot and prompt set that both have seen, weighted by what each shows. Each
-      start counts alike, however many repeats it holds.
+      start counts alike, however many repeats it holds. A side that is all fresh starts is held against scatter without
+      their tie to the start they were picked by, see `Scatter.beside`.
 
     Args:
         a: Readings of one config.
@@ -30,6 +31,7 @@ def compare(a: Sequence[Reading], b: Sequence[Reading], scatter: Scatter) -> Com
     mine, theirs = usable(a), usable(b)
     if not mine or not theirs:
         return None
+    scatter = scatter.beside(mine).beside(theirs)
     split_a, split_b = by_block(mine), by_block(theirs)
     blocks = sorted(split_a.keys() & split_b.keys())
     if not blocks:

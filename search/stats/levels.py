@@ -38,6 +38,7 @@ def level_of(readings: Sequence[Reading], scatter: Scatter) -> Level | None:
         return None
     means = start_means(kept).values()
     count = len(means)
+    scatter = scatter.beside(kept)
     spread = scatter.across(1 / count, sum(mean.inverse for mean in means) / count**2)
     half = min(half_width(satterthwaite([spread, apart(kept)])), _LARGEST)
     value = exp(sum(mean.log_value for mean in means) / count)

@@ -53,6 +53,8 @@ def outliers(values: Sequence[float]) -> tuple[Outlier, ...]:
     if len(values) < 3:
         return ()
     middle = median(values)
+    if middle <= 0:
+        return ()  # nothing has no share that something is off it by
     scale = max(_MAD_TO_SD * median(abs(value - middle) for value in values), REPEAT_CV * middle)
     return tuple(
         Outlier(place, value, value / middle - 1)
@@ -87,6 +89,8 @@ def _differ(repeats: Sequence[PhaseResult]) -> bool:
         return False
     ordered = sorted(repeats, key=_speed)
     slow, fast = ordered[0], ordered[-1]
+    if _speed(fast) <= 0:
+        return False
     gap = 1 - _speed(slow) / _speed(fast)
     error = sqrt(2 * REPEAT_CV**2 + _noise(slow, fast))
     return gap > _MATTERS and gap > _BEYOND * error

@@ -17,12 +17,12 @@ scatter does cost: the pooled one is a mean over configs, too wide for quiet con
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log, sqrt
 
 from scipy import special
 
-from search.stats._contrasts import contrasts_of
+from search.stats._contrasts import Tie, contrasts_of
 from search.stats._places import Places
 from search.stats._variances import Uncertain, corrected, wider
 from search.stats.readings import Groups, Reading, usable
@@ -72,6 +72,9 @@ class Scatter:
         slope: Change of the logarithm per place, where configs in changing places show it.
         slope_variance: Of `slope`, in units of `place`.
         prior: Of this study, as of an earlier one of the same deployment; `ASSUMED` stands in below four degrees.
+        contrasts: How many contrasts `start` is the mean square of; more than `start_freedom` where configs share starts.
+        squares: Their sum of squares.
+        ties: Those of them that hold starts made after a choice against the one that it was made by.
     """
 
     start: float = 0.0
@@ -85,6 +88,9 @@ class Scatter:
     slope: float | None = None
     slope_variance: float = 0.0
     prior: Prior | None = None
+    contrasts: int = 0
+    squares: float = 0.0
+    ties: tuple[Tie, ...] = ()
 
     @property
     def assumed(self) -> bool:
@@ -129,6 +135,34 @@ class Scatter:
             return own
         repeat = max(prior.within**2, self.repeat)
         return wider(own, Uncertain(starts * prior.between**2 + repeats * repeat, prior.freedom))
+
+    def beside(self, readings: Sequence[Reading]) -> Scatter:
+        """The scatter that a mean of fresh starts may be held against: without the ties of these starts.
+
+        What a config was picked by was lucky. Where its fresh starts are lucky too, the tie of both is small: a pooled
+        scatter that holds it is small just where the mean is large, and of what the search ranks first a gain that is none
+        is claimed a third more often than it should be. Without the tie the scatter is independent of the mean.
+        Readings that are not all fresh leave it as it is: what nobody picked was not picked by its luck.
+        """
+        if not self.ties or not all(one.fresh for one in readings):
+            return self
+        starts = {one.start for one in readings}
+        out = [tie for tie in self.ties if tie.fresh & starts]
+        left = self.contrasts - len(out)
+        if not out:
+            return self
+        if left <= 0:
+            return replace(self, start=0.0, start_freedom=0.0, start_inverse=1.0, contrasts=0, squares=0.0, ties=())
+        squares = self.squares - sum(tie.square for tie in out)
+        return replace(
+            self,
+            start=max(squares / left, _RESOLUTION**2),
+            start_freedom=self.start_freedom * left / self.contrasts,
+            start_inverse=(self.start_inverse * self.contrasts - sum(tie.inverse for tie in out)) / left,
+            contrasts=left,
+            squares=squares,
+            ties=tuple(tie for tie in self.ties if tie not in out),
+        )
 
     def inside(self, measurements: float, repeats: float) -> tuple[Uncertain, bool]:
         """Variance of a difference inside a start, and whether it is assumed.
@@ -188,6 +222,9 @@ def pooled_scatter(groups: Groups, prior: Prior | None = None) -> Scatter:
         slope=place.slope,
         slope_variance=place.slope_variance,
         prior=prior,
+        contrasts=freedom,
+        squares=squares,
+        ties=tuple(tie for one in contrasts for tie in one.ties),
     )
 
 

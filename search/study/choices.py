@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from search.analysis.findings import FOR_A_QUESTION, ConfigResult, Judgement, LoadWinner
+from search.analysis.findings import FOR_A_QUESTION, ConfigResult, Gain, Judgement, LoadWinner
 from search.analysis.winners import all_synthetic, leader, recommendable
 from search.config import SpecConfig
 from search.outcomes import Outcome
@@ -102,7 +102,7 @@ def to_confirm(launches: Sequence[LaunchRecord], judgement: Judgement, room: Roo
     for plain in _others_in_the_running(judgement, baseline, room.objectives):
         if room.left > 0 and starts[plain] < PICK_STARTS and able(plain):
             return plain, "confirms: a gain has to beat this baseline too"
-    for lead, why in _unsettled(judgement, room):
+    for lead, why in _leads(judgement, room):
         if room.left > 0 and own[lead] == PICK_STARTS and able(lead):
             return lead, why
     unanswered = [config for config in open_ones if not own[config]]
@@ -141,17 +141,27 @@ def _others_in_the_running(
             yield result.config
 
 
-def _unsettled(judgement: Judgement, room: Room) -> Iterator[Choice]:
-    """What leads at an objective where nothing is shown yet, by a gain that would matter.
+def _leads(judgement: Judgement, room: Room) -> Iterator[Choice]:
+    """What leads at an objective by a gain that would matter, whether it is shown or not.
 
-    One start more is likelier to show it than anything else.
+    The size of the lead alone decides. Were a start added only where nothing is shown yet, every study would look
+    twice, and claim of equal configs what either look shows; and what is claimed on two starts is claimed because they
+    were good ones, so that its gain needs a start that had no part in that.
     """
     for winner in sorted(judgement.winners, key=lambda winner: -_lead(winner)):
-        if winner.concurrency not in room.objectives or winner.claimed or not winner.ahead:
+        if winner.concurrency not in room.objectives:
             continue
-        if winner.ahead[0].gain.value > 1 + room.worth:
-            config = winner.ahead[0].config
-            yield config, f"confirms again: ahead of {winner.baseline} at C={winner.concurrency}, and not shown yet"
+        best = _ahead(winner)
+        if best is not None and best[1].value > 1 + room.worth:
+            why = f"confirms again: leads {winner.baseline} at C={winner.concurrency} by more than {room.worth:.0%}"
+            yield best[0], why
+
+
+def _ahead(winner: LoadWinner) -> tuple[SpecConfig, Gain] | None:
+    """What wins at a load, or is ahead of the baseline there; None where nothing is."""
+    if winner.config.speculates:
+        return winner.config, winner.gain
+    return (winner.ahead[0].config, winner.ahead[0].gain) if winner.ahead else None
 
 
 def _leaders(judgement: Judgement, objectives: Collection[int]) -> Iterator[Choice]:
@@ -175,8 +185,8 @@ def _leaders(judgement: Judgement, objectives: Collection[int]) -> Iterator[Choi
 
 def _lead(winner: LoadWinner) -> float:
     """How far ahead of the baseline the best at a load is, in standard errors: luck leads by less than a gain does."""
-    gain = winner.gain if winner.config.speculates else winner.ahead[0].gain if winner.ahead else None
-    return 0.0 if gain is None or gain.comparison is None else gain.comparison.statistic
+    best = _ahead(winner)
+    return 0.0 if best is None or best[1].comparison is None else best[1].comparison.statistic
 
 
 def _rivals(judgement: Judgement) -> Iterator[Choice]:
@@ -207,7 +217,7 @@ def to_ladder(
         is_behind: Whether a config is behind at every objective, beyond the intervals: its family needs no ladder.
     """
     climbed = climbed_families(launches, loads)
-    best = _best_of_families(judgement.results)
+    best = _best_of_families(judgement.results, loads)
     if len(best) < 2:
         return None  # without anything to compare, no load shows more than before
     for family, result in best.items():
@@ -216,7 +226,7 @@ def to_ladder(
     return None
 
 
-def _best_of_families(results: Sequence[ConfigResult]) -> dict[str, ConfigResult]:
+def _best_of_families(results: Sequence[ConfigResult], loads: Collection[int]) -> dict[str, ConfigResult]:
     """By family, `off` first and then by score; configs that may not be recommended are left out.
 
     Of a simulated family the best that rests on data, where there is one: winners are distinguished from those.
@@ -224,6 +234,6 @@ def _best_of_families(results: Sequence[ConfigResult]) -> dict[str, ConfigResult
     synthetic = all_synthetic(results)
     allowed = [result for result in results if not result.lossy and recommendable(result.notes, synthetic=synthetic)]
     best: dict[str, ConfigResult] = {}
-    for result in sorted(allowed, key=lambda result: result.extrapolated):
+    for result in sorted(allowed, key=lambda result: result.extrapolated_at(loads)):
         best.setdefault(result.config.family, result)
     return dict(sorted(best.items(), key=lambda item: (item[1].config.speculates, -item[1].score)))

@@ -67,6 +67,22 @@ def test_first_screen_says_what_to_do_and_has_its_command_chart_and_basis(text):
     assert 'id="by-load"' in screen
 
 
+def test_first_screen_says_how_much_of_a_simulation_rests_on_data(content):
+    assert "3 configs computed of 4 that can be launched, 3 of them within what the cost model was fitted to." in page(
+        content
+    )
+    assert "3 configs computed of 4 that can be launched, 2 of them within" in extrapolated_results(content)
+    measured = replace(content, study=replace(content.study, name="kimi-k25", kind="measured"))
+    assert "3 configs measured of 4 that can be launched." in page(measured)
+
+
+def extrapolated_results(content):
+    """The last result lies beyond a simulator's data at an objective."""
+    *kept, last = content.judgement.results
+    last = replace(last, loads=last.loads | {100: replace(last.loads[100], extrapolated=True)})
+    return page(replace(content, judgement=replace(content.judgement, results=(*kept, last))))
+
+
 def test_table_of_loads_has_the_winner_with_its_interval(text):
     row = next(row for row in text.split("<tr") if ">C=30</td>" in row and "<code" in row)
     assert '<code class="strong">v2-k1-s2-d3</code>' in row
@@ -143,16 +159,33 @@ def test_pareto_marks_every_config_and_joins_the_front(text):
     assert traces["v1 tree"]["text"] == [""]
 
 
-def test_extrapolated_results_are_hollow_and_say_so(content):
+def extrapolated_at(content, load):
+    """The chain's value at a load is beyond a simulator's data, and it is picked there."""
     chain = content.judgement.results[1]
-    loads = chain.loads | {30: replace(chain.loads[30], extrapolated=True)}
-    chain = replace(chain, loads=loads)
+    chain = replace(chain, loads=chain.loads | {load: replace(chain.loads[load], extrapolated=True)})
     judgement = replace(
         content.judgement,
         results=(content.judgement.results[0], chain),
-        picks=(replace(content.judgement.picks[1], result=chain),),
+        picks=(replace(content.judgement.picks[1], result=chain, extrapolated=True),),
     )
-    text = page(replace(content, judgement=judgement))
+    return page(replace(content, judgement=judgement))
+
+
+def test_figure_by_load_is_hollow_only_where_it_is_extrapolated(content):
+    traces = figure(extrapolated_at(content, 30), "by-load")["data"]
+    (line,) = [trace for trace in traces if trace["name"] == "v2-k1-s2-d3" and "markers" in trace.get("mode", "")]
+    shown = dict(zip(line["x"], line["marker"]["symbol"], strict=True))
+    assert [load for load, symbol in shown.items() if symbol.endswith("-open")] == [30]
+    assert len(shown) == 4
+
+
+def test_front_is_not_hollow_for_a_load_that_is_no_objective(content):
+    traces = {trace["name"]: trace for trace in figure(extrapolated_at(content, 30), "pareto")["data"]}
+    assert traces["v2 chain"]["marker"]["symbol"] == ["circle"]
+
+
+def test_extrapolated_results_are_hollow_and_say_so(content):
+    text = extrapolated_at(content, 100)
     traces = {trace["name"]: trace for trace in figure(text, "pareto")["data"]}
     assert traces["v2 chain"]["marker"]["symbol"] == ["circle-open"]
     assert "Hollow: extrapolated." in text

@@ -299,6 +299,18 @@ def test_extrapolated_winners_are_named(spec):
     assert "Extrapolated (not in the data the simulator was fitted to): v2-k1-s2-d3 at C=250." in said
 
 
+def test_pick_is_extrapolated_only_where_its_own_loads_are(spec):
+    """The ladder of a fitted config leaves its data; what it is picked for does not."""
+    table = {name: {**STORY[name], 50: 700.0} for name in ("off", "v2-k1-s2-d3")}
+    far = [
+        replace(one, phases=tuple(replace(p, extrapolated=p.concurrency == 50) for p in one.phases))
+        for one in started(table)
+    ]
+    picks = judge(spec(), far).picks
+    assert {pick.result.config.config_id for pick in picks} == {"off", "v2-k1-s2-d3"}
+    assert all(pick.result.extrapolated and not pick.extrapolated for pick in picks)
+
+
 def test_what_only_extrapolation_prefers_is_worth_a_launch_but_no_winner(spec):
     rates = {1: 84.1, 30: 900.0, 100: 900.0}
     guessed = started({"v2-k1-s1-d2": rates}, extrapolated=True)
