@@ -8,6 +8,7 @@ import logging
 import os
 import secrets
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,9 @@ from search.dialects import Dialect, simulating
 from search.engines._sglang_session import DEATH_GRACE_S, RunPhase, SglangSession, excused
 from search.engines._verified import untold
 from search.errors import LaunchFailed
+from search.load.sampling import GREEDY, Sampling
 from search.load.target import Limits, Prompt
+from search.load.workload import Workload
 from search.masking import Masker
 from search.outcomes import Evidence, Reason
 from search.server.classify import classify, classify_stall
@@ -43,8 +46,10 @@ class SglangEngine:
     Args:
         deployment: What every launch of the study shares.
         dialect: Of the deployment's release.
-        prompts: The study's prompts, in order.
+        prompts: The study's own prompts, in order.
         held_out: For phases that confirm.
+        sampling: How tokens of the study's own prompts are picked.
+        workloads: The study's further workloads, by name.
         clock: Time.
         raw: Words to send exactly, in place of the config's, see `server_command`; what then
             runs is reported by `Session.effective`.
@@ -66,6 +71,8 @@ class SglangEngine:
         *,
         prompts: tuple[Prompt, ...],
         held_out: tuple[Prompt, ...] = (),
+        sampling: Sampling = GREEDY,
+        workloads: Mapping[str, Workload] | None = None,
         clock: Clock | None = None,
         raw: tuple[str, ...] | None = None,
         limits: Limits | None = None,
@@ -79,6 +86,8 @@ class SglangEngine:
         self._dialect = dialect
         self._prompts = prompts
         self._held_out = held_out
+        self._sampling = sampling
+        self._workloads = dict(workloads or {})
         self._raw = raw
         self._limits = limits
         self._run_phase = run_phase
@@ -168,6 +177,8 @@ class SglangEngine:
             limits=self._limits,
             watch_gpus=lambda: GpuWatch(slot.gpu_uuids),
             synthetic=bool(simulating(command.environment(os.environ))),
+            sampling=self._sampling,
+            workloads=self._workloads,
         )
 
     def _lease(self, slot: Slot, paths: LaunchPaths, tag: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 from functools import cached_property
-from pathlib import Path
 from typing import Annotated, TypeAlias
 
 from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
@@ -14,7 +13,7 @@ from search.deployment import CheckpointFacts, Deployment, Hardware, Patch
 from search.dialects import Dialect
 from search.metrics import Objectives, Traffic, loads_of
 from search.space import Space, SpaceChoices, enumerate_space
-from search.spec.measured import WARMUP_ROUNDS, MeasureSpec
+from search.spec.measured import WARMUP_ROUNDS, MeasureSpec, check_thinking
 from search.spec.objectives import DefaultObjectivesSpec, ObjectivesSpec
 from search.spec.opened import SpaceSpec, plain_values
 from search.spec.part import Part
@@ -23,6 +22,7 @@ from search.spec.samplers import FRONTIER, TRAFFIC
 from search.spec.served import EngineSpec, HardwareSpec, ModelSpec, ServingSpec, flag_values
 from search.spec.traffic import TrafficShares, share_of
 from search.spec.types import Concurrency, ConfigId, Count, Name, Positive, SamplerName, Seed
+from search.spec.workloads import Workloads
 
 MOST_KNOWN = 200
 """Configs that a study file may name as known; a budget of launches holds fewer."""
@@ -62,9 +62,14 @@ class EarlierSpec(Part):
 
 
 class SimulationSpec(Part):
-    """Which packaged cost model `--simulate` uses for this study."""
+    """Which packaged cost model `--simulate` uses for this study.
+
+    `acceptance` is a factor on the chance that a first draft is accepted, by workload: nothing was fitted to those
+    prompts, so it is as good as whoever writes it.
+    """
 
     physics: str = "generic"
+    acceptance: dict[Name, Annotated[float, Field(gt=0, le=10)]] = Field(default_factory=dict)
 
 
 class StudySpec(Part):
@@ -83,6 +88,7 @@ class StudySpec(Part):
     worth: Worth = 0.02
     traffic: TrafficShares = Field(default_factory=dict)
     measure: MeasureSpec = MeasureSpec()
+    workloads: Workloads = Field(default_factory=dict)
     budget: BudgetSpec = BudgetSpec()
     serving: ServingSpec = ServingSpec()
     earlier: tuple[EarlierSpec, ...] = Field((), strict=False)
@@ -132,7 +138,19 @@ class StudySpec(Part):
         for name, question in self.questions.items():
             if isinstance(question, KnobQuestionSpec):
                 self._knows(name, question)
+        for name in self.workloads:
+            told = self.measure_of(name)
+            check_thinking(f"workloads.{name}", told.prompts, told.sampling)
+        if unknown := sorted(self.simulation.acceptance.keys() - self.workloads.keys()):
+            raise ValueError(
+                f"`simulation.acceptance` must name workloads of the study, one of {', '.join(self.workloads) or 'none'}, but "
+                f"got {unknown[0]!r}"
+            )
         return self
+
+    def measure_of(self, workload: str) -> MeasureSpec:
+        """How phases of a workload are measured; of the study's own prompts for an empty name."""
+        return self.measure.of_workload(self.workloads[workload]) if workload else self.measure
 
     def _knows(self, name: str, question: KnobQuestionSpec) -> None:
         knobs = (*CORE_KNOBS, *self.space.knobs, *self.space.flags, *self.space.env)
@@ -244,11 +262,6 @@ class StudySpec(Part):
             UsageError: A patch lifts a rule that this release does not have.
         """
         return enumerate_space(self.choices, self.deployment, dialect).including(self.known_configs)
-
-    @property
-    def prompt_file(self) -> Path | None:
-        """The user's prompt file, or None for the packaged set."""
-        return Path(self.measure.prompts.file) if self.measure.prompts.file else None
 
     def knowing(self, *, target: CheckpointFacts | None = None, draft: CheckpointFacts | None = None) -> StudySpec:
         """The same study, its rules knowing what the checkpoints are."""

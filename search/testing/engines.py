@@ -46,6 +46,7 @@ class Script:
     Attributes:
         speed: What phases measure; a concurrency without a rate raises `NotRecorded`.
         held_out_speed: What phases with the held-out prompts measure; None for `speed`.
+        workload_speeds: What phases of a further workload measure, by its name; `speed` for others.
         launch_error: Raised instead of becoming ready.
         phase_error: Raised in place of a phase, by concurrency.
         runs: The config that really runs; None for the one that was asked.
@@ -59,6 +60,7 @@ class Script:
 
     speed: Speed = Speed({1: 100.0, 100: 1000.0})
     held_out_speed: Speed | None = None
+    workload_speeds: Mapping[str, Speed] = field(default_factory=dict)
     boot_s: float = 60.0
     launch_error: BaseException | None = None
     phase_error: Mapping[int, BaseException] = field(default_factory=dict)
@@ -166,6 +168,7 @@ class ScriptedSession(SelfClosing):
         if (error := self._script.phase_error.get(phase.concurrency)) is not None:
             raise error
         speed = (self._script.held_out_speed if phase.held_out else None) or self._script.speed
+        speed = self._script.workload_speeds.get(phase.workload, speed)
         rate = speed.rate_at(phase.concurrency, repeat)
         if rate is None:
             raise NotRecorded(f"The script has no rate at concurrency {phase.concurrency}.")
@@ -184,12 +187,13 @@ class ScriptedSession(SelfClosing):
             accept_length=speed.accept_at(phase.concurrency),
             notes=self._script.notes,
             held_out=phase.held_out,
+            workload=phase.workload or None,
             prompt_ids=() if answers is None else tuple(f"p{number}" for number in range(phase.requests)),
             outputs=()
             if answers is None
             else tuple(tuple(answers(number, phase.concurrency, repeat)) for number in range(phase.requests)),
         )
-        if result.outputs:
+        if result.outputs and not phase.workload:
             write_answers(self._paths.outputs(phase.concurrency), result)
         return result
 
