@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from search.analysis.findings import Judgement
+from search.analysis.workloads import workloads_answer
 from search.app.serving import serving_command
 from search.config import SpecConfig
 from search.dialects import Dialect, for_release
@@ -57,6 +58,7 @@ class ContentBuilder:
             space=self._space,
             serving={} if self._is_rehearsal else dict(self._serving(wanted)),
             is_rehearsal=self._is_rehearsal,
+            workloads=None if self._is_rehearsal else workloads_answer(self._spec, launches),
         )
 
     def _commands(self, configs: Iterable[SpecConfig]) -> Iterator[tuple[str, str]]:

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 
 from search.analysis.findings import ConfigResult, Gain, Judgement, LoadWinner
+from search.analysis.workloads import WorkloadsAnswer
 from search.config import CORE_KNOBS, KnobValue, SpecConfig
 from search.dialects import simulating
 from search.metrics import Objectives, gain_percent
@@ -47,6 +48,7 @@ class ReportContent:
         serving: Config id -> the command to serve it with, see `ServingCommand`.
         is_rehearsal: A simulation by a cost model that was fitted to no numbers of this deployment: they are invented,
             and nothing may be concluded from them.
+        workloads: What further workloads say; None for a study of one.
     """
 
     spec: StudySpec
@@ -59,6 +61,7 @@ class ReportContent:
     space: SpaceSummary | None = None
     serving: Mapping[str, ServingCommand] = field(default_factory=dict)
     is_rehearsal: bool = False
+    workloads: WorkloadsAnswer | None = None
 
     @property
     def title(self) -> str:

@@ -14,6 +14,7 @@ from search.report.content import ReportContent
 from search.report.section_drafts import drafts, predicted, times
 from search.report.section_launches import environment, space, starts
 from search.report.section_results import configs, front, knobs, picks, questions, remarks, winners
+from search.report.section_workloads import workloads
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,7 @@ class Section:
 SECTIONS: Final = (
     Section("picks", "Picks", picks),
     Section("loads", "The answer at each load", winners),
+    Section("workloads", "Workloads", workloads),
     Section("front", "Front", front),
     Section("knobs", "What each knob is worth", knobs),
     Section("questions", "Questions", questions),
