@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from search.analysis.findings import Judgement
 from search.analysis.workloads import workloads_answer
+from search.app.escalation import escalation_answer
 from search.app.serving import serving_command
 from search.config import SpecConfig
 from search.dialects import Dialect, for_release
@@ -18,6 +19,7 @@ from search.server.ports import PortBlock
 from search.space import SpaceSummary
 from search.spec.study import StudySpec
 from search.storage.records import LaunchRecord, StudyRecord
+from search.storage.store import Store
 
 SERVED_AT = 30000
 """Port of the saved launch scripts: SGLang's own default."""
@@ -29,9 +31,11 @@ class ContentBuilder:
     Args:
         spec: The study file.
         study: As stored.
+        store: Where its second phase is stored, if it has one.
     """
 
-    def __init__(self, spec: StudySpec, study: StudyRecord) -> None:
+    def __init__(self, spec: StudySpec, study: StudyRecord, store: Store | None = None) -> None:
+        self._store = store
         self._spec = spec
         self._study = study
         self._dialect = _dialect(spec)
@@ -44,6 +48,9 @@ class ContentBuilder:
 
     def content(self, launches: tuple[LaunchRecord, ...], judgement: Judgement) -> ReportContent:
         """The report over `launches`."""
+        escalation = None
+        if self._store is not None and not self._is_rehearsal:
+            escalation = escalation_answer(self._spec, self._study, launches, judgement, self._store)
         judgement = rehearsed(judgement) if self._is_rehearsal else judgement
         wanted = {result.config for result in judgement.front} | {pick.result.config for pick in judgement.picks}
         wanted |= {config for winner in judgement.winners for config in (winner.config, winner.baseline)}
@@ -59,6 +66,7 @@ class ContentBuilder:
             serving={} if self._is_rehearsal else dict(self._serving(wanted)),
             is_rehearsal=self._is_rehearsal,
             workloads=None if self._is_rehearsal else workloads_answer(self._spec, launches),
+            escalation=escalation,
         )
 
     def _commands(self, configs: Iterable[SpecConfig]) -> Iterator[tuple[str, str]]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
 
+from search.analysis.escalation import EscalationAnswer
 from search.analysis.findings import ConfigResult, Gain, Judgement, LoadWinner
 from search.analysis.workloads import WorkloadsAnswer
 from search.config import CORE_KNOBS, KnobValue, SpecConfig
@@ -49,6 +50,7 @@ class ReportContent:
         is_rehearsal: A simulation by a cost model that was fitted to no numbers of this deployment: they are invented,
             and nothing may be concluded from them.
         workloads: What further workloads say; None for a study of one.
+        escalation: How things stand with the second phase; None for a study without one.
     """
 
     spec: StudySpec
@@ -62,6 +64,7 @@ class ReportContent:
     serving: Mapping[str, ServingCommand] = field(default_factory=dict)
     is_rehearsal: bool = False
     workloads: WorkloadsAnswer | None = None
+    escalation: EscalationAnswer | None = None
 
     @property
     def title(self) -> str:

@@ -67,11 +67,12 @@ def plain(text: str) -> str:
 def decide(content: ReportContent) -> Decision:
     """The decision of a study, from its launches and its judgement alone."""
     made = _decide(content)
+    second = () if content.escalation is None else content.escalation.lines
     by_workload = () if content.workloads is None else content.workloads.lines
     basis = (
         ()
         if made.verdict in ("nothing", "rehearsal")
-        else (*_basis(content, made.choices), *content.judgement.traffic, *by_workload)
+        else (*_basis(content, made.choices), *content.judgement.traffic, *by_workload, *second)
     )
     return Decision(
         made.verdict,

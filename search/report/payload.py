@@ -11,6 +11,7 @@ from search.report.content import ReportContent
 from search.report.decision import decide, plain
 from search.report.frames import front_rows
 from search.report.scripts import ScriptPaths, script_names
+from search.report.section_escalation import escalation_json
 from search.report.section_workloads import workloads_json
 
 
@@ -40,6 +41,7 @@ def payload(content: ReportContent) -> dict[str, Any]:
         "beyond": [_winner(winner) for winner in judgement.beyond],
         **({"objective_winners": list(map(_at_objective, judgement.objective_winners))} if own else {}),
         **({"workloads": told} if (told := workloads_json(content)) is not None else {}),
+        **({"escalation": second} if (second := escalation_json(content)) is not None else {}),
         "front": front_rows(content),
         "baselines": [result.config.config_id for result in judgement.baselines],
         "picks": [

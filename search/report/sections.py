@@ -12,6 +12,7 @@ from typing import Final
 from search.report.blocks import Block
 from search.report.content import ReportContent
 from search.report.section_drafts import drafts, predicted, times
+from search.report.section_escalation import escalation
 from search.report.section_launches import environment, space, starts
 from search.report.section_results import configs, front, knobs, picks, questions, remarks, winners
 from search.report.section_workloads import workloads
@@ -36,6 +37,7 @@ SECTIONS: Final = (
     Section("picks", "Picks", picks),
     Section("loads", "The answer at each load", winners),
     Section("workloads", "Workloads", workloads),
+    Section("escalation", "Escalation", escalation),
     Section("front", "Front", front),
     Section("knobs", "What each knob is worth", knobs),
     Section("questions", "Questions", questions),
