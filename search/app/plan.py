@@ -47,6 +47,7 @@ class Plan:
         left_out: What the hours leave no room for, a line each.
         ceiling_s: No start-up may take longer than this.
         earlier: What is believed before the first launch, one line for each recording.
+        then: What follows in another engine, and when; empty without an `escalation`.
     """
 
     study: str
@@ -64,6 +65,7 @@ class Plan:
     hours: float = 0.0
     wanted_s: float = 0.0
     left_out: tuple[str, ...] = ()
+    then: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """The plan as JSON values."""
@@ -82,6 +84,7 @@ class Plan:
             "left_out": list(self.left_out),
             "physics": self.physics,
             "earlier": list(self.earlier),
+            **({"then": self.then} if self.then else {}),
         }
 
     def lines(self, *, listed: bool) -> Iterator[str]:
@@ -109,6 +112,8 @@ class Plan:
         )
         for line in self.left_out:
             yield f"  left out: {line}"
+        if self.then:
+            yield self.then
 
 
 def plan_of(spec: StudySpec, *, launches: int, hours: float | None = None) -> Plan:
@@ -163,6 +168,18 @@ def plan_of(spec: StudySpec, *, launches: int, hours: float | None = None) -> Pl
         physics=physics.name,
         ceiling_s=spec.deployment.boot_ceiling_s,
         earlier=earlier_evidence(spec, space).words,
+        then=_then(spec),
+    )
+
+
+def _then(spec: StudySpec) -> str:
+    """What follows in another engine."""
+    if spec.escalation is None:
+        return ""
+    second, when = spec.escalated(), spec.escalation.when
+    return (
+        f"then, if question {when.question} ends {' or '.join(when.ends)}: SGLang {second.engine.release}, up to "
+        f"{second.budget.launches} launches and {second.budget.hours:g} hours more (`plan --study {second.study}`)"
     )
 
 

@@ -25,6 +25,7 @@ _SWITCHES = (
     "enable-mixed-chunk", "skip-server-warmup", "log-requests",
 )  # fmt: skip
 _OLD_RELEASES = ("0.5.9", "0.5.10", "0.5.10.post1")
+_TREES_FALL_BACK = frozenset({"0.5.11", "0.5.12", "0.5.12.post1"})
 """v2 only on request; later ones run v2 unless a tree or a flag says otherwise."""
 
 
@@ -87,6 +88,8 @@ def _choose_worker(args: argparse.Namespace, release: str, env: Mapping[str, str
             raise ValueError("Spec v2 currently only supports topk = 1 for speculative decoding.")
         args.disable_overlap_schedule = not v2
         return
+    if release not in _TREES_FALL_BACK:
+        return  # v2 takes trees, and what chose v1 is gone (sglang#27964)
     if tree and not args.disable_overlap_schedule:
         log(
             "Spec v1 is used for eagle/eagle3/standalone speculative decoding because spec v2 currently only "
