@@ -48,7 +48,7 @@ class PromptsSpec(Part):
 class WorkloadSpec(PromptsSpec):
     """Another kind of traffic that the same servers may get: its prompts, and where they differ lengths and sampling.
 
-    Measured at the objectives' loads, on baselines and confirmations always, on other starts where it is cheap. The
+    Measured at the objectives' loads, on baselines, known configs and confirmations always, on others where it is cheap. The
     search goes by the study's own prompts.
     """
 

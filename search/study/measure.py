@@ -170,7 +170,7 @@ class Measurer:
             return
         for workload in self._spec.workloads:
             for concurrency in self._spec.objective_loads:
-                always = record.stage in ("baseline", "confirm")
+                always = record.stage in ("baseline", "known", "confirm")
                 if not always and not self._is_cheap(concurrency, course, share=_CHEAP, workload=workload):
                     continue
                 for held_out in self._workload_sets(record):

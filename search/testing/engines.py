@@ -84,6 +84,7 @@ class ScriptedEngine:
         slots: Index of the slot of each launch, in the same order.
         phases: Concurrency and repeat of all phases that were asked, in order.
         held_out: Of each of those phases, whether it asked for the held-out prompts.
+        greedy: Concurrency and repeat of those that asked for greedy answers whatever the study samples at.
         probes: Ids of the configs whose launches were probed (a phase as repeat 0), in order.
         open: Sessions that were not closed.
         most_open: The highest `open` has been.
@@ -97,6 +98,7 @@ class ScriptedEngine:
         self.slots: list[int] = []
         self.phases: list[tuple[int, int]] = []
         self.held_out: list[bool] = []
+        self.greedy: list[tuple[int, int]] = []
         self.probes: list[str] = []
         self.open = 0
         self.most_open = 0
@@ -159,6 +161,8 @@ class ScriptedSession(SelfClosing):
         else:
             self._engine.phases.append((phase.concurrency, repeat))
             self._engine.held_out.append(phase.held_out)
+            if phase.greedy:
+                self._engine.greedy.append((phase.concurrency, repeat))
         if self._script.on_phase is not None and repeat > 0:
             self._script.on_phase()
         if self._script.hangs and repeat > 0:
