@@ -6,8 +6,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from search.analysis.findings import Judgement
+from search.analysis.schedule import schedule_of
 from search.analysis.workloads import workloads_answer
 from search.app.escalation import escalation_answer
+from search.app.schedule import adaptive_steps
 from search.app.serving import serving_command
 from search.config import SpecConfig
 from search.dialects import Dialect, for_release
@@ -53,6 +55,7 @@ class ContentBuilder:
             escalation = escalation_answer(self._spec, self._study, launches, judgement, self._store)
         judgement = rehearsed(judgement) if self._is_rehearsal else judgement
         wanted = {result.config for result in judgement.front} | {pick.result.config for pick in judgement.picks}
+        schedule = None if self._is_rehearsal else schedule_of(judgement.winners, judgement.results)
         wanted |= {config for winner in judgement.winners for config in (winner.config, winner.baseline)}
         return ReportContent(
             spec=self._spec,
@@ -67,6 +70,10 @@ class ContentBuilder:
             is_rehearsal=self._is_rehearsal,
             workloads=None if self._is_rehearsal else workloads_answer(self._spec, launches),
             escalation=escalation,
+            schedule=schedule,
+            adaptive=None
+            if schedule is None or self._dialect is None
+            else adaptive_steps(schedule, self._spec, self._dialect),
         )
 
     def _commands(self, configs: Iterable[SpecConfig]) -> Iterator[tuple[str, str]]:

@@ -11,6 +11,7 @@ from typing import Final
 
 from search.report.blocks import Block
 from search.report.content import ReportContent
+from search.report.schedule import schedule
 from search.report.section_drafts import drafts, predicted, times
 from search.report.section_escalation import escalation
 from search.report.section_launches import environment, space, starts
@@ -36,6 +37,7 @@ class Section:
 SECTIONS: Final = (
     Section("picks", "Picks", picks),
     Section("loads", "The answer at each load", winners),
+    Section("schedule", "A schedule by load", schedule),
     Section("workloads", "Workloads", workloads),
     Section("escalation", "Escalation", escalation),
     Section("front", "Front", front),
