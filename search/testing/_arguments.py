@@ -10,7 +10,7 @@ _TEXTS = (
     "device", "served-model-name", "api-key", "dist-init-addr", "attention-backend", "prefill-attention-backend",
     "decode-attention-backend", "sampling-backend", "grammar-backend", "moe-runner-backend",
     "speculative-draft-model-path", "speculative-draft-attention-backend", "speculative-draft-load-format",
-    "speculative-attention-mode",
+    "speculative-attention-mode", "speculative-adaptive-config",
 )  # fmt: skip
 _NUMBERS = (
     "port", "nccl-port", "max-running-requests", "max-total-tokens", "context-length", "page-size",
@@ -23,6 +23,7 @@ _SWITCHES = (
     "disable-custom-all-reduce", "disable-piecewise-cuda-graph", "enable-flashinfer-allreduce-fusion",
     "enable-torch-symm-mem", "enable-symm-mem", "enable-mscclpp", "enable-metrics", "enable-dp-attention",
     "enable-mixed-chunk", "skip-server-warmup", "log-requests",
+    "speculative-adaptive",
 )  # fmt: skip
 _OLD_RELEASES = ("0.5.9", "0.5.10", "0.5.10.post1")
 _TREES_FALL_BACK = frozenset({"0.5.11", "0.5.12", "0.5.12.post1"})
