@@ -100,7 +100,10 @@ class EscalationAnswer:
         if shown:
             told = [f"{gain_words(gain)} at C={one.concurrency} with `{one.after}`" for one, gain in shown]
             return f"worth {', '.join(told)}; see `{self.study}`"
-        best, gain = max(compared, key=lambda one: one[1].value)
+        ahead = [(one, gain) for one, gain in compared if one.after.speculates and gain.value > 1]
+        if not ahead:
+            return "no gain over the first phase is shown"
+        best, gain = max(ahead, key=lambda one: one[1].value)
         return (
             f"no gain over the first phase is shown; the most measured is {gain_words(gain)} at C={best.concurrency} with "
             f"`{best.after}`"

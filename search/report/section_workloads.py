@@ -33,7 +33,7 @@ def workloads(content: ReportContent) -> Iterator[Block]:
                         Cell(f"C={load}", sort=str(load)),
                         Cell(verdict.name, more=() if verdict.sampling == "greedy" else (verdict.sampling,)),
                         config_cell(winner.config),
-                        gain_cell(winner.gain) if winner.config != winner.baseline else Cell("-"),
+                        gain_cell(winner.gain) if winner.config.speculates else Cell("-"),
                         config_cell(winner.baseline),
                         Cell("shown" if winner.claimed else "no gain shown"),
                         Cell(f"{ahead.config}", code=True) if ahead else Cell("-"),

@@ -42,7 +42,8 @@ class PromptsSpec(Part):
     @property
     def said(self) -> dict[str, object]:
         """What a fingerprint tells of it besides the hash of the prompts themselves; `file` and folder may move."""
-        return {"template": self.template} | ({"kinds": ", ".join(sorted(self.kinds))} if self.kinds else {})
+        kinds = {"kinds": ", ".join(sorted(self.kinds))} if self.kinds else {}
+        return {"template": self.template, **kinds}
 
 
 class WorkloadSpec(PromptsSpec):
