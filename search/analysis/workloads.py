@@ -17,6 +17,7 @@ from search.analysis.results import config_results
 from search.analysis.winners import arenas_of, load_winners
 from search.analysis.words import gain_words
 from search.config import SpecConfig, simplicity
+from search.contracts import PhaseResult
 from search.load.workload import OWN
 from search.metrics import gain_percent
 from search.spec.study import StudySpec
@@ -157,7 +158,7 @@ def seen_by(launches: Sequence[LaunchRecord], workload: str) -> tuple[LaunchReco
     )
 
 
-def _of(launch: LaunchRecord, workload: str) -> list[object]:
+def _of(launch: LaunchRecord, workload: str) -> list[PhaseResult]:
     return [phase for phase in launch.beside if phase.workload == workload]
 
 

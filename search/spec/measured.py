@@ -89,7 +89,7 @@ class MeasureSpec(Part):
 
     def of_workload(self, workload: WorkloadSpec) -> MeasureSpec:
         """The same, with the prompts, lengths and sampling of another workload."""
-        prompts = PromptsSpec(**{name: getattr(workload, name) for name in PromptsSpec.model_fields})
+        prompts = PromptsSpec.model_validate({name: getattr(workload, name) for name in PromptsSpec.model_fields})
         changes: dict[str, object] = {"prompts": prompts}
         if workload.output_tokens is not None:
             changes["output_tokens"] = workload.output_tokens

@@ -40,8 +40,8 @@ def stored_spec(spec: StudySpec) -> dict[str, object]:
     if spec.escalation is not None:
         # What it changes is as secret as what the study has itself.
         second = masker_of(spec.escalated().engine)
-        masked["escalation"] = second.tree(masked["escalation"])
-        masked["escalation"]["engine"] = _engine(data["escalation"]["engine"], second)
+        told: dict[str, Any] = data["escalation"]
+        masked["escalation"] = {**second.tree(told), "engine": _engine(told["engine"], second)}
     return masked
 
 

@@ -28,7 +28,7 @@ class PromptsSpec(Part):
     file: str = ""
     template: str = "{prompt}"
     tokenizer: str = ""
-    kinds: tuple[Annotated[str, Field(min_length=1, max_length=64)], ...] = Field((), strict=False)
+    kinds: tuple[Annotated[str, Field(min_length=1, max_length=64)], ...] = Field(default=(), strict=False)
 
     @field_validator("template")
     @classmethod

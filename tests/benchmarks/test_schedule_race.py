@@ -24,7 +24,7 @@ def test_race_on_the_fake_server_runs_the_steps_of_each_load(tmp_path, capsys):
 def test_report_without_a_schedule_is_refused_with_its_own_reason(tmp_path):
     (tmp_path / "schedule.json").write_text(json.dumps({"adaptive": None, "adaptive_why_not": "it does not pay"}))
     words = ["--study", "h200-lab", "--report", str(tmp_path)]
-    with pytest.raises(UsageError, match="has none: it does not pay. Name one with `--config` and `--slots`"):
+    with pytest.raises(UsageError, match=r"has none: it does not pay. Name one with `--config` and `--slots`"):
         main(words)
 
 

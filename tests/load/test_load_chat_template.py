@@ -142,7 +142,9 @@ def test_file_that_is_no_json_is_named(tmp_path):
 
 def test_hash_of_the_prompts_is_of_what_is_sent(folder, tmp_path):
     path = tmp_path / "prompts.jsonl"
-    path.write_text(json.dumps({"messages": [{"role": "system", "content": "Brief."}, {"role": "user", "content": "Hi"}]}))
+    path.write_text(
+        json.dumps({"messages": [{"role": "system", "content": "Brief."}, {"role": "user", "content": "Hi"}]})
+    )
     one = load_prompts(path, chat=read_chat_template(folder()))
     again = load_prompts(path, chat=read_chat_template(folder()))
     other = load_prompts(path, chat=read_chat_template(folder(eos_token="<end>")))

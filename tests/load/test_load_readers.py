@@ -70,7 +70,7 @@ def test_parts_of_text_are_one_text_and_a_picture_is_left_out(written):
 
 def test_chat_of_several_messages_needs_the_targets_template(written):
     path = written(batch(1, SYSTEM, USER))
-    with pytest.raises(UsageError, match="`request-1` is one and the template is a text. Write `template: chat`"):
+    with pytest.raises(UsageError, match=r"`request-1` is one and the template is a text. Write `template: chat`"):
         load_prompts(path, template="{prompt}")
 
 

@@ -20,7 +20,10 @@ def true(prompt, concurrency, repeat):
 
 def other(prompt, concurrency, repeat):
     """Another text after an eighth of the answer."""
-    return [*true(prompt, concurrency, repeat)[:8], *np.random.default_rng(9000 + prompt).integers(0, 30_000, 56).tolist()]
+    return [
+        *true(prompt, concurrency, repeat)[:8],
+        *np.random.default_rng(9000 + prompt).integers(0, 30_000, 56).tolist(),
+    ]
 
 
 def loop(prompt, concurrency, repeat):

@@ -28,7 +28,9 @@ def engine(own, code, rhymes):
     plain = speed(1.0)
     chain = Script(speed(own, 2.0), workload_speeds={"code": speed(code, 2.5), "rhymes": speed(rhymes, 1.5)})
     return ScriptedEngine(
-        lambda config, _: chain if config.speculates else Script(plain, workload_speeds={"code": plain, "rhymes": plain})
+        lambda config, _: (
+            chain if config.speculates else Script(plain, workload_speeds={"code": plain, "rhymes": plain})
+        )
     )
 
 
