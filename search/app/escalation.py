@@ -60,16 +60,9 @@ def second_phase(options: RunOptions) -> RunOptions:
 
 
 def foreseen(options: RunOptions, parts: Assembly) -> Iterator[str]:
-    """What people should know of the second phase before the first begins: when it comes, and what it lacks here."""
-    escalation = parts.spec.escalation
-    if escalation is None or parts.kind == "replay":
+    """What this host lacks for the second phase, before the first begins: there is a night to mend it."""
+    if parts.spec.escalation is None or parts.kind != "measured":
         return
-    ends = " or ".join(escalation.when.ends)
-    second = parts.spec.escalated()
-    yield (
-        f"a second phase on SGLang {second.engine.release} follows if question {escalation.when.question} ends {ends}: up to "
-        f"{second.budget.launches} launches and {second.budget.hours:g} hours more"
-    )
     try:
         assemble(second_phase(options))
     except HostUnfit as unfit:
