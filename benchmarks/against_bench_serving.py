@@ -37,8 +37,8 @@ from search.dialects import for_release
 from search.engines import SglangEngine
 from search.host.hardware import probe_host
 from search.load.phases import run_phase
-from search.load.prompts import load_prompts
 from search.load.target import Prompt, Target
+from search.preflight.prompts import study_prompts
 from search.spec.file import find_study, load_study
 from search.spec.study import StudySpec
 
@@ -246,7 +246,7 @@ def main() -> None:
 
     spec = load_study(find_study(options.study, here=Path.cwd()))
     dialect = for_release(spec.engine.release)
-    prompts = load_prompts(spec.prompt_file, template=spec.measure.prompts.template).search
+    prompts = study_prompts(spec, os.environ).own.search
     uuids = tuple(gpu.uuid for gpu in probe_host().gpus[: spec.model.tp])
     table: dict[str, Any] = {"runs": {}, "holds": {}, "ratios": []}
     for name in options.configs:

@@ -159,6 +159,8 @@ class Phase:
             `output_tokens` long, the same lengths in the same order for every config. Answers of
             one length keep workers in whatever step they fall into, for good. 0, and not
             staggered, is what other tools send, for comparisons with them.
+        workload: Which of the study's workloads is sent, by its name; empty for its own prompts.
+        greedy: Whatever the study samples at: for answers that are compared with a baseline's.
     """
 
     concurrency: int
@@ -170,6 +172,8 @@ class Phase:
     held_out: bool = False
     staggered: bool = True
     spread: float = 0.5
+    workload: str = ""
+    greedy: bool = False
 
     @property
     def warm_up(self) -> Phase:
@@ -247,6 +251,7 @@ class PhaseResult:
             bottleneck.
         outputs: Token ids of each answer, in prompt order, where the release reports them. For the
             losslessness gate; kept on disk beside the launch, never in the database or a recording.
+        workload: Name of the study's workload that was sent; None for its own prompts.
         window_tps: Throughput of consecutive equal slices of the steady window.
         extrapolated: Whether a simulated value lies outside what the simulator was fitted to.
     """
@@ -283,6 +288,7 @@ class PhaseResult:
     outputs: tuple[tuple[int, ...], ...] = field(default=(), compare=False, repr=False)
     requested: int | None = None
     held_out: bool | None = None
+    workload: str | None = None
 
     def __hash__(self) -> int:
         # Judging looks results up after every launch; hashing every prompt's time each time would be most of it.

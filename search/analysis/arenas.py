@@ -22,7 +22,7 @@ from search.stats.phase_readings import reading_of
 from search.stats.readings import Groups, Reading, usable
 from search.stats.scatter import Scatter, pooled_scatter
 from search.stats.standings import Judge
-from search.stats.verdicts import Contest, Verdict, study_winners
+from search.stats.verdicts import LEVEL, Contest, Verdict, study_winners
 from search.storage.records import LaunchRecord
 
 Key: TypeAlias = tuple[str, int]
@@ -200,7 +200,10 @@ def readings_of(
 
 
 def contested(spec: StudySpec, arenas: Mapping[Key, Arena]) -> dict[Key, Arena]:
-    """The arenas with their verdicts; the chance of any false gain in all of them is at most 5%."""
+    """The arenas with their verdicts; the chance of any false gain in all of them is at most 5%.
+
+    Further workloads have arenas of their own, so each workload gets an equal part of that.
+    """
     objectives = [key_of(axis) for axis in spec.axes]
     order = sorted(arenas, key=lambda key: (objectives.index(key) if key in objectives else len(objectives), key))
     contests: dict[Hashable, Contest] = {
@@ -214,7 +217,13 @@ def contested(spec: StudySpec, arenas: Mapping[Key, Arena]) -> dict[Key, Arena]:
         if arenas[key].open and not arenas[key].only_expected
     }
     baselines = {config.config_id for arena in arenas.values() for config in arena.open if not config.speculates}
-    verdicts = study_winners(contests, baselines, lambda name: simplicity(SpecConfig.from_id(name)), worth=spec.worth)
+    verdicts = study_winners(
+        contests,
+        baselines,
+        lambda name: simplicity(SpecConfig.from_id(name)),
+        level=LEVEL / (1 + len(spec.workloads)),
+        worth=spec.worth,
+    )
     return {key: _with(arena, verdicts.get(key)) for key, arena in arenas.items()}
 
 

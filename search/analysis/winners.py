@@ -16,6 +16,7 @@ from search.metrics import Objective, Objectives, is_rate
 from search.outcomes import Note
 from search.spec.study import StudySpec
 from search.stats.estimates import Estimate
+from search.stats.losslessness import worst
 from search.stats.verdicts import Verdict
 from search.storage.records import LaunchRecord
 
@@ -28,6 +29,12 @@ def recommendable(notes: Sequence[Note], *, synthetic: bool) -> bool:
         synthetic: Nothing in the study was measured; its label says so, and SYNTHETIC bars nothing.
     """
     return not any(note.bars_recommendation and not (synthetic and note is Note.SYNTHETIC) for note in notes)
+
+
+def is_shown_lossless(result: ConfigResult) -> bool:
+    """Whether its answers were compared with the baseline's and found the same; a baseline's are its own."""
+    decisive = worst(result.lossless)
+    return not result.config.speculates or (decisive is not None and decisive.verdict == "lossless")
 
 
 def all_synthetic(results: Sequence[ConfigResult]) -> bool:
@@ -52,7 +59,11 @@ def arenas_of(
     """
     synthetic = all_synthetic(results)
     recommended = {
-        result.config for result in results if not result.lossy and recommendable(result.notes, synthetic=synthetic)
+        result.config
+        for result in results
+        if not result.lossy
+        and recommendable(result.notes, synthetic=synthetic)
+        and (synthetic or spec.lossless == "checked" or is_shown_lossless(result))
     }
     expects = Expectations.of(spec) if any(result.extrapolated for result in results) else None
     found = {}

@@ -13,8 +13,10 @@ from search.app.serving import check_serving
 from search.cluster import Executor, InlineExecutor
 from search.contracts import Clock, Engine, RealClock, VirtualClock
 from search.dialects import Dialect
+from search.errors import UsageError
 from search.preflight.checkpoint_facts import knowing
 from search.space import Space
+from search.spec.escalation import SUFFIX
 from search.spec.file import find_study, load_study
 from search.spec.fingerprint import study_name
 from search.spec.study import StudySpec
@@ -62,9 +64,26 @@ def read_spec(options: RunOptions) -> StudySpec:
     Raises:
         UsageError: There is no such study, or its file is wrong.
     """
-    spec = load_study(find_study(options.study or "", here=options.here))
+    spec = _named(options.study or "", options.here)
     spec = knowing(spec.with_models(target=options.model, draft=options.draft), os.environ)
     return spec if options.seed is None else spec.model_copy(update={"seed": options.seed})
+
+
+def _named(name: str, here: Path) -> StudySpec:
+    """The study of a name; `NAME.escalation` is the second phase that its file names."""
+    base = name.removesuffix(SUFFIX)
+    try:
+        path = find_study(name, here=here)
+    except UsageError:
+        if base == name:
+            raise
+        first = load_study(find_study(base, here=here))
+        if first.escalation is None:
+            raise UsageError(
+                f"{name!r} is the second phase of study {base!r}, but its file has no `escalation`. Write one, or run {base!r}."
+            ) from None
+        return first.escalated()
+    return load_study(path)
 
 
 def assembly_of(

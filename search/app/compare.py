@@ -122,6 +122,13 @@ def side_of_study(study: StudyRecord, launches: Sequence[LaunchRecord]) -> Side:
     )
 
 
+def on_one_host(sides: Sequence[Side]) -> tuple[Side, ...]:
+    """Studies that one machine ran, so that their speeds compare as starts of one study do, as far as prompts are the same."""
+    if not any(_PROMPTS in side.conditions for side in sides):  # computed for the same ones, then
+        sides = [replace(side, conditions={**side.conditions, _PROMPTS: "computed"}) for side in sides]
+    return tuple(_placed(side, place, same_host=True) for place, side in enumerate(sides))
+
+
 def unlike(before: Side, after: Side) -> list[str]:
     """Conditions that differ, `name: before -> after` each; what one side does not say is no difference."""
     known = sorted(before.conditions.keys() & after.conditions.keys())

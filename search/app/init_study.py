@@ -26,6 +26,7 @@ from search.dialects import for_release, known_releases
 from search.errors import UsageError
 from search.host.environment import model_folder
 from search.host.hardware import installed_release, probe_hardware
+from search.load.chat_template import read_chat_template
 from search.preflight.checkpoint import Checkpoint, read_checkpoint
 from search.preflight.checkpoint_facts import facts_of
 from search.preflight.models import algorithm_of, only_drafts
@@ -100,7 +101,16 @@ def draft_study(*, name: str, asked_as: str, model: str, draft: str, gpus: str |
         known=legal(tuple(tried), deployment, dialect),
         weight_gb=target.weight_bytes / 1e9 if target else 0.0,
         needs_code=target is not None and "auto_map" in target.config,
+        chat=target is not None and _has_chat_template(model),
     )
+
+
+def _has_chat_template(model: str) -> bool:
+    folder = model_folder(model, os.environ)
+    try:
+        return folder is not None and bool(read_chat_template(folder).text)
+    except UsageError:
+        return False
 
 
 def checked(draft: Draft, path: Path) -> tuple[str, int]:

@@ -26,6 +26,7 @@ class Draft:
         steps: Depths to open.
         block: Tokens that a DFLASH draft was trained to propose at once, root included; 0 where unknown.
         known: Configs to launch first, baseline not among them.
+        chat: The target's tokenizer has a chat template.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Draft:
     block: int = 0
     weight_gb: float = 0.0
     needs_code: bool = False
+    chat: bool = False
 
 
 def render(draft: Draft) -> str:
@@ -109,8 +111,13 @@ def _lines(draft: Draft) -> Iterator[str]:
     yield ""
     yield "measure:"
     yield "  output_tokens: 256"
-    yield "  # prompts: {file: prompts.jsonl}     # yours; without it the packaged set (chat, code, maths, long)"
-    yield "  #   template: …{prompt}…             # the model's chat format, or drafts see text they were not made for"
+    if draft.chat:
+        yield "  prompts: {template: chat}            # as people send them: the target's own chat template"
+        yield "  #   file: prompts.jsonl              # yours; without it the packaged set (chat, code, maths, long)"
+    else:
+        yield "  # No chat template was found beside the target: drafts see text that they were not made for until one is named."
+        yield "  # prompts: {template: chat, tokenizer: FOLDER, file: prompts.jsonl}"
+    yield "  # sampling: {temperature: 0.6, top_p: 0.95, thinking: true}   # as you serve; without it greedy"
     yield ""
     yield "budget: {launches: 40, hours: 12}"
 

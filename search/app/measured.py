@@ -38,7 +38,7 @@ def assemble_measured(options: RunOptions, raw: RawWords) -> Assembly:
         HostUnfit: This machine cannot measure the study; the text ends with the `--simulate` command.
     """
     from search.engines import SglangEngine
-    from search.load.prompts import load_prompts
+    from search.preflight.prompts import study_prompts
 
     spec = read_spec(options)
     dialect = for_release(spec.engine.release)
@@ -59,19 +59,21 @@ def assemble_measured(options: RunOptions, raw: RawWords) -> Assembly:
         if raw is None:  # raw words are sent on purpose, whatever our dialect thinks of them
             remarks, resolved = _held_to_installed(spec, space, dialect, gpus)
             plan = start_plan(spec, space, dialect, installed=resolved)
-    prompts = load_prompts(spec.prompt_file, template=spec.measure.prompts.template)
+    prompts = study_prompts(spec, spec.engine.over(os.environ))
     # On a cluster the GPUs, the interpreter and the weights are elsewhere, so the nodes are asked.
     facts = (
-        measured_facts(spec, prompts_sha256=prompts.sha256, release=release)
+        measured_facts(spec, prompts=prompts.facts, release=release)
         if options.ray_address is None
-        else cluster_facts(spec, prompts_sha256=prompts.sha256, address=options.ray_address)
+        else cluster_facts(spec, prompts=prompts.facts, address=options.ray_address)
     )
     make = partial(
         SglangEngine,
         spec.deployment,
         dialect,
-        prompts=prompts.search,
-        held_out=prompts.held_out,
+        prompts=prompts.own.search,
+        held_out=prompts.own.held_out,
+        sampling=spec.measure.sampling.load_sampling,
+        workloads=prompts.workloads,
         raw=raw,
         limits=spec.measure.limits.load_limits,
     )

@@ -49,6 +49,7 @@ class Plan:
         ceiling_s: No start-up may take longer than this.
         starts: Which configs may share a server start.
         earlier: What is believed before the first launch, one line for each recording.
+        then: What follows in another engine, and when; empty without an `escalation`.
     """
 
     study: str
@@ -67,6 +68,7 @@ class Plan:
     wanted_s: float = 0.0
     left_out: tuple[str, ...] = ()
     starts: StartPlan | None = None
+    then: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """The plan as JSON values."""
@@ -86,6 +88,7 @@ class Plan:
             "physics": self.physics,
             "starts": self.starts.line if self.starts else "",
             "earlier": list(self.earlier),
+            **({"then": self.then} if self.then else {}),
         }
 
     def lines(self, *, listed: bool) -> Iterator[str]:
@@ -115,6 +118,8 @@ class Plan:
         )
         for line in self.left_out:
             yield f"  left out: {line}"
+        if self.then:
+            yield self.then
 
 
 def plan_of(spec: StudySpec, *, launches: int, hours: float | None = None) -> Plan:
@@ -171,6 +176,18 @@ def plan_of(spec: StudySpec, *, launches: int, hours: float | None = None) -> Pl
         ceiling_s=spec.deployment.boot_ceiling_s,
         earlier=earlier_evidence(spec, space).words,
         starts=start_plan(spec, space, dialect),
+        then=_then(spec),
+    )
+
+
+def _then(spec: StudySpec) -> str:
+    """What follows in another engine."""
+    if spec.escalation is None:
+        return ""
+    second, when = spec.escalated(), spec.escalation.when
+    return (
+        f"then, if question {when.question} ends {' or '.join(when.ends)}: SGLang {second.engine.release}, up to "
+        f"{second.budget.launches} launches and {second.budget.hours:g} hours more (`plan --study {second.study}`)"
     )
 
 

@@ -6,6 +6,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from search.analysis.findings import Judgement
+from search.analysis.schedule import schedule_of
+from search.analysis.workloads import workloads_answer
+from search.app.escalation import escalation_answer
+from search.app.schedule import adaptive_steps
 from search.app.serving import serving_command
 from search.config import SpecConfig
 from search.dialects import Dialect, for_release
@@ -17,6 +21,7 @@ from search.server.ports import PortBlock
 from search.space import SpaceSummary
 from search.spec.study import StudySpec
 from search.storage.records import LaunchRecord, StudyRecord
+from search.storage.store import Store
 
 SERVED_AT = 30000
 """Port of the saved launch scripts: SGLang's own default."""
@@ -28,9 +33,11 @@ class ContentBuilder:
     Args:
         spec: The study file.
         study: As stored.
+        store: Where its second phase is stored, if it has one.
     """
 
-    def __init__(self, spec: StudySpec, study: StudyRecord) -> None:
+    def __init__(self, spec: StudySpec, study: StudyRecord, store: Store | None = None) -> None:
+        self._store = store
         self._spec = spec
         self._study = study
         self._dialect = _dialect(spec)
@@ -43,8 +50,12 @@ class ContentBuilder:
 
     def content(self, launches: tuple[LaunchRecord, ...], judgement: Judgement) -> ReportContent:
         """The report over `launches`."""
+        escalation = None
+        if self._store is not None and not self._is_rehearsal:
+            escalation = escalation_answer(self._spec, self._study, launches, judgement, self._store)
         judgement = rehearsed(judgement) if self._is_rehearsal else judgement
         wanted = {result.config for result in judgement.front} | {pick.result.config for pick in judgement.picks}
+        schedule = None if self._is_rehearsal else schedule_of(judgement.winners, judgement.results)
         wanted |= {config for winner in judgement.winners for config in (winner.config, winner.baseline)}
         return ReportContent(
             spec=self._spec,
@@ -57,6 +68,12 @@ class ContentBuilder:
             space=self._space,
             serving={} if self._is_rehearsal else dict(self._serving(wanted)),
             is_rehearsal=self._is_rehearsal,
+            workloads=None if self._is_rehearsal else workloads_answer(self._spec, launches),
+            escalation=escalation,
+            schedule=schedule,
+            adaptive=None
+            if schedule is None or self._dialect is None
+            else adaptive_steps(schedule, self._spec, self._dialect),
         )
 
     def _commands(self, configs: Iterable[SpecConfig]) -> Iterator[tuple[str, str]]:

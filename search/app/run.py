@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol, TypeAlias
 
 from search.analysis.findings import Judgement
 from search.app.assemble import assemble
 from search.app.assembly import Assembly
 from search.app.command_line import command_line
+from search.app.escalation import foreseen, second_phase
 from search.app.options import RunOptions
 from search.app.plan import Estimates, estimates_of
 from search.app.report_content import ContentBuilder
@@ -18,6 +20,7 @@ from search.app.stored import spec_of
 from search.contracts import Clock, RealClock
 from search.report.content import ReportContent
 from search.report.decision import decide
+from search.report.files import write_report
 from search.report.listener import ReportListener, RunLog
 from search.spec.stored import masker_of
 from search.storage.optuna_side import optuna_storage
@@ -31,6 +34,9 @@ from search.study.outputs import prepare
 from search.study.resume import accept_changes
 from search.study.runner import run_study
 from search.study.signals import Interrupts
+
+Shows: TypeAlias = Literal["always", "when cut", "never"]
+"""When a phase shows its own end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,20 +76,47 @@ class Display(Listener, Protocol):
         ...
 
 
-def run(options: RunOptions, display: Display, interrupts: Interrupts) -> None:
-    """Run or resume a study; `display` is shown its end also when it was cut short.
+def run(options: RunOptions, displays: Callable[[], Display], interrupts: Interrupts) -> None:
+    """Run or resume a study, and its second phase where that is due.
 
     Args:
         options: The command line.
-        display: Watches.
+        displays: Makes what watches, once for each phase; the first is shown the end of both, also when it was cut short.
         interrupts: A press ends the run in order.
 
     Raises:
-        SearchError: See `assemble` and `run_study`.
+        SearchError: See `assemble` and `run_study`; of a second phase once the end was shown.
     """
+    display = displays()
     parts = assemble(options)
+    second = parts.spec.escalation is not None and parts.kind != "replay"
+    for line in (*parts.remarks, *foreseen(options, parts)):
+        display.remarked(line)
+    end = _run(options, parts, display, interrupts, shows="when cut" if second else "always")
+    if not second:
+        return
+    try:
+        if end.is_due and end.ending is not None:
+            _escalate(second_phase(options), displays(), interrupts)
+    finally:
+        with Store(options.storage, read_only=True) as store:
+            if (judgement := end.judgement) is not None:
+                content = end.again(store).content(judgement)
+                write_report(parts.folder, content)
+                display.finished(RunEnd(content, parts.folder, end.ending))
+
+
+def _escalate(options: RunOptions, display: Display, interrupts: Interrupts) -> None:
+    """Run or resume the second phase."""
+    parts = assemble(options)
+    display.noticed(f"the escalation begins: {parts.name}, on SGLang {parts.spec.engine.release}")
     for line in parts.remarks:
         display.remarked(line)
+    _run(options, parts, display, interrupts, shows="never")
+
+
+def _run(options: RunOptions, parts: Assembly, display: Display, interrupts: Interrupts, *, shows: Shows) -> _End:
+    """One phase; the end is shown here `when cut` where a second phase may follow."""
     storage_url(options.storage)
     prepare(parts.folder)
     # The GPUs first: a cluster without them must not leave a database behind.
@@ -103,6 +136,7 @@ def run(options: RunOptions, display: Display, interrupts: Interrupts) -> None:
         if options.accept_changes:
             for line in accept_changes(parts.name, parts.fingerprint, store=store, clock=RealClock()):
                 display.remarked(f"accepted: {line}")
+        went = False
         try:
             run_study(
                 study_context(parts, resume_command=command_line(options)),
@@ -115,10 +149,14 @@ def run(options: RunOptions, display: Display, interrupts: Interrupts) -> None:
                 ),
                 interrupts=interrupts,
             )
+            went = True
         finally:
             display.close()
             if end.judgement is not None:
-                display.finished(RunEnd(end.content(end.judgement), parts.folder, end.ending))
+                end.is_due = (told := end.content(end.judgement).escalation) is not None and told.state != "not due"
+                if shows == "always" or (shows == "when cut" and not went):
+                    display.finished(RunEnd(end.content(end.judgement), parts.folder, end.ending))
+    return end
 
 
 def study_context(parts: Assembly, *, resume_command: str = "") -> StudyContext:
@@ -216,6 +254,7 @@ class _End:
         self._store = store
         self._parts = parts
         self._builder: ContentBuilder | None = None
+        self.is_due = False
         self.ending: Ending | None = None
         self.judgement: Judgement | None = None
 
@@ -232,10 +271,15 @@ class _End:
         """See `Listener`."""
         self.ending, self.judgement = ending, judgement
 
+    def again(self, store: Store) -> _End:
+        """The same end, told from a store that was opened later."""
+        return _End(store, self._parts)
+
     def content(self, judgement: Judgement) -> ReportContent:
         """The report as of now, from the database: what `search report` would rebuild."""
         if self._builder is None:
             study = self._store.study(self._parts.name)
             assert study is not None, "the loop stores the study before its first event"
-            self._builder = ContentBuilder(spec_of(study), study)  # as it is stored: without its secrets
+            # As it is stored: without its secrets.
+            self._builder = ContentBuilder(spec_of(study), study, self._store)
         return self._builder.content(self._store.launches(self._parts.name), judgement)

@@ -21,7 +21,14 @@ def assemble_simulated(options: RunOptions, raw: RawWords) -> Assembly:  # noqa:
     physics = load_physics(spec.simulation.physics)
     dialect = for_release(spec.engine.release)
     limits = spec.measure.limits.load_limits
-    make = partial(SimulatedEngine, physics, seed=spec.seed, deployment=spec.deployment, limits=limits)
+    make = partial(
+        SimulatedEngine,
+        physics,
+        seed=spec.seed,
+        deployment=spec.deployment,
+        limits=limits,
+        acceptance=spec.simulation.acceptance,
+    )
     space = spec.space_of(dialect)
     sharing = sharing_of(spec, space, dialect)
     assembly = assembly_of(

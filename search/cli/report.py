@@ -43,10 +43,10 @@ def report(
     with Store(storage, read_only=True) as store:
         record = stored_study(store, study)
         launches = store.launches(record.name)
-    spec = spec_of(record)
-    if traffic is not None:
-        spec = with_traffic(spec, traffic)
-    content = ContentBuilder(spec, record).content(launches, judge(spec, launches))
+        spec = spec_of(record)
+        if traffic is not None:
+            spec = with_traffic(spec, traffic)
+        content = ContentBuilder(spec, record, store).content(launches, judge(spec, launches))
     folder = reports / record.name
     write_report(folder, content)
     if as_json:

@@ -76,8 +76,11 @@ def run(
         # Before the imports that take a second or two: a person should see that something happens.
         what = f"replay of {replay}" if replay else f"study {study}" if study else "no study named"
         say(json.dumps({"event": "asked", "what": what}) if as_json else f"search: {what}", err=as_json)
+    from search.app.run import Display
     from search.app.run import run as run_study
     from search.cli.display import display_for
 
-    display = display_for(sys.stderr if as_json else sys.stdout, quiet=quiet, as_json=as_json)
+    def display() -> Display:
+        return display_for(sys.stderr if as_json else sys.stdout, quiet=quiet, as_json=as_json)
+
     run_study(options, display, interrupts(ctx))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Final
 
 from search.config import KnobValue, SpecConfig, SpecVersion
@@ -109,3 +110,31 @@ def file_text(adaptive: str, traits: Traits) -> str:
     if traits.adaptive == "by-batch-size":
         content["1"] = {"candidate_steps": steps}  # the slot of batch size 1 and all above it
     return json.dumps(content, separators=(",", ":")) + "\n"
+
+
+def schedule_text(steps: Mapping[int, int], traits: Traits) -> str:
+    """The file of a schedule by load: one slot for each load, with the one step count that runs there.
+
+    The server takes the slot of the largest batch size that is at most its own, padded to the next captured graph
+    (`srt/speculative/adaptive_step_router.py`, 2026); a slot for every measured load also serves a release that takes
+    the nearest.
+
+    Args:
+        steps: Of each load, ascending; 0 for no drafting.
+        traits: Of the release.
+
+    Raises:
+        UnsupportedKnob: The release has no file by batch size, or always drafts.
+    """
+    if traits.adaptive is None:
+        raise UnsupportedKnob(f"SGLang {traits.release} has no adaptive steps; they begin at 0.5.11")
+    if traits.adaptive == "flat":
+        raise UnsupportedKnob(
+            f"adaptive steps of SGLang {traits.release} go by accept length alone; by batch size they go from 0.5.13"
+        )
+    if 0 in steps.values() and not traits.adaptive_zero_steps:
+        raise UnsupportedKnob(
+            f"adaptive steps of SGLang {traits.release} always draft; a load without drafting can be had from 0.5.14"
+        )
+    slots = {str(load): {"candidate_steps": [count]} for load, count in sorted(steps.items())}
+    return json.dumps({**_DEFAULTS, **slots}, indent=1) + "\n"

@@ -15,6 +15,7 @@ from search.config import SpecConfig
 from search.contracts import EffectiveSettings
 from search.deployment import Deployment
 from search.dialects._setting import Resolved
+from search.errors import UnsupportedKnob
 from search.outcomes import Reason
 
 
@@ -137,6 +138,14 @@ class Dialect(ABC):
     def adaptive_steps(self) -> tuple[int, ...]:
         """All candidates of the release's own table of adaptive steps; empty without the feature."""
         return ()
+
+    def schedule_file(self, steps: Mapping[int, int]) -> tuple[str, str]:
+        """Name and text of the adaptive-steps file that runs so many steps at each load, 0 for no drafting.
+
+        Raises:
+            UnsupportedKnob: The release cannot switch by load, or not to no drafting; the text says from when on.
+        """
+        raise UnsupportedKnob(f"this release cannot run {len(steps)} step counts by load")
 
     @property
     @abstractmethod

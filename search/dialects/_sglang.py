@@ -52,6 +52,10 @@ class SglangDialect(Dialect):
         """See `Dialect`."""
         return self.traits.adaptive_table if self.traits.adaptive is not None else ()
 
+    def schedule_file(self, steps: Mapping[int, int]) -> tuple[str, str]:
+        """See `Dialect`."""
+        return _adaptive.FILE_NAME, _adaptive.schedule_text(steps, self.traits)
+
     @property
     def supports_tree_on_v2(self) -> bool:
         """See `Dialect`."""

@@ -8,6 +8,7 @@ import logging
 import os
 import secrets
 import threading
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,9 @@ from search.engines._sglang_told import settings_told, with_token, write_command
 from search.engines._shape_start import KEEPS, ShapeStart, shape_start
 from search.engines._shape_switch import ShapeSwitch, Switching, Unshared, first_switch
 from search.errors import LaunchFailed
+from search.load.sampling import GREEDY, Sampling
 from search.load.target import Limits, Prompt
+from search.load.workload import Workload
 from search.masking import Masker
 from search.outcomes import Blame, Evidence, Reason
 from search.server.command import LAUNCH_TAG, ServerCommand, server_command
@@ -56,8 +59,10 @@ class SglangEngine:
     Args:
         deployment: What every launch of the study shares.
         dialect: Of the deployment's release.
-        prompts: The study's prompts, in order.
+        prompts: The study's own prompts, in order.
         held_out: For phases that confirm.
+        sampling: How tokens of the study's own prompts are picked.
+        workloads: The study's further workloads, by name.
         clock: Time.
         raw: Words to send exactly, in place of the config's, see `server_command`; what then
             runs is reported by `Session.effective`.
@@ -80,6 +85,8 @@ class SglangEngine:
         *,
         prompts: tuple[Prompt, ...],
         held_out: tuple[Prompt, ...] = (),
+        sampling: Sampling = GREEDY,
+        workloads: Mapping[str, Workload] | None = None,
         clock: Clock | None = None,
         raw: tuple[str, ...] | None = None,
         limits: Limits | None = None,
@@ -94,6 +101,8 @@ class SglangEngine:
         self._dialect = dialect
         self._prompts = prompts
         self._held_out = held_out
+        self._sampling = sampling
+        self._workloads = dict(workloads or {})
         self._raw = raw
         self._limits = limits
         self._run_phase = run_phase
@@ -246,6 +255,8 @@ class SglangEngine:
             switching=Switching(switch, start, config, holds, paths.root.name, tell, keep_command)
             if start and switch and KEEPS not in further
             else None,
+            sampling=self._sampling,
+            workloads=self._workloads,
         )
 
     def _command(self, config: SpecConfig, ports: PortBlock, tag: str, slot: Slot, paths: LaunchPaths) -> ServerCommand:

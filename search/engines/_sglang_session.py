@@ -6,7 +6,7 @@ import asyncio
 import dataclasses
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -27,7 +27,9 @@ from search.errors import Interrupted, LoadFailed, UsageError
 from search.load.event_loop import loop_factory
 from search.load.guards import check_room, times_used
 from search.load.notes import throttled
+from search.load.sampling import GREEDY, Sampling
 from search.load.target import Limits, Prompt, Target
+from search.load.workload import OWN, Workload
 from search.masking import Masker
 from search.outcomes import Evidence, Note, Reason
 from search.server.classify import classify
@@ -96,6 +98,8 @@ class SglangSession(SelfClosing):
         watch_gpus: Callable[[], GpuWatch] = lambda: GpuWatch(()),
         synthetic: bool = False,
         switching: Switching | None = None,
+        sampling: Sampling = GREEDY,
+        workloads: Mapping[str, Workload] | None = None,
     ) -> None:
         self._server = server
         self._os = system
@@ -103,8 +107,7 @@ class SglangSession(SelfClosing):
         self._paths = paths
         self._effective = effective
         self._boot_s = boot_s
-        self._prompts = prompts
-        self._held_out = held_out
+        self._workloads = {OWN: Workload(prompts, held_out, sampling), **(workloads or {})}
         self._run_phase = run_phase
         self._aborted = aborted
         self._dump = dump
@@ -140,7 +143,7 @@ class SglangSession(SelfClosing):
             UsageError: The phase wants held-out prompts, but the engine has none; or a prompt is
                 longer than this server can hold.
         """
-        prompts = self._held_out if phase.held_out else self._prompts
+        prompts = self._workload(phase).chosen(held_out=phase.held_out)
         if not prompts:
             kind = "held-out prompts" if phase.held_out else "prompts"
             raise UsageError(f"A phase at concurrency {phase.concurrency} needs {kind}, but the engine was given none.")
@@ -174,7 +177,7 @@ class SglangSession(SelfClosing):
         log = read_decode_log(self._server.log_path, log_start)
         result = dataclasses.replace(result, gpu=gpus.state)
         result = dataclasses.replace(result, notes=tuple(dict.fromkeys((*result.notes, *self._notes(result, log)))))
-        if result.outputs:
+        if result.outputs and not phase.workload:  # those of the study's own prompts are compared
             write_answers(self._paths.outputs(phase.concurrency), result)
         return result
 
@@ -226,6 +229,15 @@ class SglangSession(SelfClosing):
         cause = failure.cause or Reason.TOOL_ERROR
         return SwitchFailed(line, failure.usable, cause, Evidence(line, label, None, log))
 
+    def _workload(self, phase: Phase) -> Workload:
+        found = self._workloads.get(phase.workload)
+        if found is None:
+            raise UsageError(
+                f"A phase must be of a workload that the engine was given, of {', '.join(map(repr, self._workloads))}, but "
+                f"got {phase.workload!r}."
+            )
+        return found
+
     def close(self) -> StopReport:
         """See `Session`. The log is free of secrets then."""
         report = self._server.stop()
@@ -240,6 +252,7 @@ class SglangSession(SelfClosing):
             meta_fields=self._dialect.meta_fields,
             num_steps=self._effective.config.num_steps,
             limits=self._limits,
+            sampling=GREEDY if phase.greedy else self._workload(phase).sampling,
             death=lambda: self._death(label),
             log_bytes=lambda: self._os.file_size(self._server.log_path),
         )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from search.config import SpecConfig
 from search.contracts import EffectiveSettings, LaunchPaths, Phase, PhaseResult, Slot
@@ -16,7 +17,7 @@ from search.load.target import Limits
 from search.outcomes import Evidence, Note, Reason
 from search.physics.acceptance import accept_length
 from search.physics.cost import CostPrediction, predict, running_requests, tree_survival
-from search.physics.model import Physics
+from search.physics.model import CostModel, Physics
 from search.shape import Switched, SwitchRefused
 
 WINDOWS = 10
@@ -57,6 +58,7 @@ class SimulatedEngine:
         deployment: Deployment,
         noise: bool = True,
         limits: Limits | None = None,
+        acceptance: Mapping[str, float] | None = None,
     ) -> None:
         """Keep what every launch shares.
 
@@ -66,11 +68,13 @@ class SimulatedEngine:
             deployment: Its release and its `max_running_requests` apply to every launch.
             noise: Off for the model's bare expectation.
             limits: Of the study, for goodput; there is none without.
+            acceptance: Factor on the chance that a first draft is accepted, by workload; 1 where none is named.
         """
         self._physics = physics
         self._deployment = deployment
         self._noise = Noise(seed, enabled=noise)
         self._limits = limits
+        self._acceptance = dict(acceptance or {})
 
     def launch(
         self,
@@ -93,7 +97,15 @@ class SimulatedEngine:
             line = f"Simulated: {config.verify_tokens} draft tokens need more memory than graphs of {most} leave."
             raise LaunchFailed(Reason.OOM_GRAPH, Evidence(line, phase="graph capture"), boot_s)
         return SimulatedSession(
-            self._physics, self._noise, self._deployment, config, launch, boot_s, self._limits, holds=holds
+            self._physics,
+            self._noise,
+            self._deployment,
+            config,
+            launch,
+            boot_s,
+            self._limits,
+            self._acceptance,
+            holds=holds,
         )
 
 
@@ -109,6 +121,7 @@ class SimulatedSession(PlayedSession):
         launch: str,
         boot_s: float,
         limits: Limits | None = None,
+        acceptance: Mapping[str, float] | None = None,
         holds: tuple[SpecConfig, ...] = (),
     ) -> None:
         limit = running_requests(physics.model, config, deployment.max_running_requests)
@@ -126,6 +139,7 @@ class SimulatedSession(PlayedSession):
         self._launch = launch
         self._limit = limit
         self._limits = limits
+        self._acceptance = dict(acceptance or {})
 
     @property
     def holds(self) -> tuple[SpecConfig, ...]:
@@ -152,11 +166,12 @@ class SimulatedSession(PlayedSession):
     def measure(self, phase: Phase, repeat: int) -> PhaseResult:
         """See `Session`."""
         self._require_open(phase.concurrency)
-        model, config = self._physics.model, self._config
+        model, config = self._model_of(phase.workload), self._config
         expected = predict(
             model, config, phase.concurrency, output_tokens=phase.output_tokens, running_limit=self._limit
         )
         prompts = "held-out" if phase.held_out else "own"
+        prompts = f"{phase.workload} {prompts}" if phase.workload else prompts
         keys = (config, self._launch, phase.concurrency, repeat, prompts)
         slower = self._start_factor(phase.concurrency) * self._noise.factor(model.repeat_spread, "repeat", *keys)
         tpot_ms = expected.tpot_ms * slower
@@ -201,7 +216,13 @@ class SimulatedSession(PlayedSession):
             notes=self._notes(expected),
             extrapolated=not self._physics.covers(config, phase.concurrency),
             held_out=phase.held_out,
+            workload=phase.workload or None,
         )
+
+    def _model_of(self, workload: str) -> CostModel:
+        """The cost model, with the acceptance that the study file claims for a workload."""
+        model, factor = self._physics.model, self._acceptance.get(workload, 1.0)
+        return model if factor == 1.0 else replace(model, first_accept=min(1.0, model.first_accept * factor))
 
     def _start_factor(self, concurrency: int) -> float:
         """What this start drew: half of its variance at all loads alike, half at each load anew."""

@@ -94,7 +94,7 @@ class Client:
     pulse: Pulse
 
     async def generate(self, prompt: Prompt, *, tokens: int, index: int, worker: int, phase: str) -> Trace:
-        """Send one prompt greedily, and follow the stream to its end.
+        """Send one prompt, and follow the stream to its end.
 
         Args:
             prompt: What is sent.
@@ -109,7 +109,7 @@ class Client:
         body = json.dumps(
             {
                 "text": prompt.text,
-                "sampling_params": {"temperature": 0, "max_new_tokens": tokens, "ignore_eos": True},
+                "sampling_params": {**self.target.sampling.params, "max_new_tokens": tokens, "ignore_eos": True},
                 "stream": True,
             }
         ).encode()

@@ -120,7 +120,15 @@ async def run_phase(
         prompts_sha256=prompts_sha256(measured[: len(prompts)]),
         notes=tuple(_notes(warm=warm, late=lateness.is_near_limit)),
     )
-    return replace(result, requested=phase.requests, held_out=phase.held_out, notes=tuple(dict.fromkeys(result.notes)))
+    return replace(
+        result,
+        requested=phase.requests,
+        held_out=phase.held_out,
+        workload=phase.workload or None,
+        # Sampled answers differ by themselves, so nothing is told by comparing them.
+        outputs=result.outputs if target.sampling.is_greedy else (),
+        notes=tuple(dict.fromkeys(result.notes)),
+    )
 
 
 def _notes(*, warm: bool, late: bool) -> Iterator[Note]:
@@ -220,6 +228,7 @@ def _write_log(path: Path, traces: Sequence[Trace], phase: Phase, repeat: int) -
     with path.open("a", encoding="utf-8") as log:
         for trace in sorted(traces, key=lambda trace: trace.index):
             line = {
+                **({"workload": phase.workload} if phase.workload else {}),
                 "concurrency": phase.concurrency,
                 "repeat": repeat,
                 "index": trace.index,

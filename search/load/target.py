@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from search.dialects import MetaFields
+from search.load.sampling import GREEDY, Sampling
 from search.outcomes import Evidence
 
 LOG_STRETCH = 5.0
@@ -39,6 +40,7 @@ class Target:
             take as long as they do: a slow server is not a hung one.
         crawl_arrivals: See `crawl_s`.
         limits: For goodput; None where nobody asked for it.
+        sampling: How tokens are picked.
         death: Asked once a second; evidence when the server process has died, else None.
         log_bytes: Asked once a second; size of the server's log.
     """
@@ -50,6 +52,7 @@ class Target:
     crawl_s: float = 600.0
     crawl_arrivals: int = 60
     limits: Limits | None = None
+    sampling: Sampling = GREEDY
     death: Callable[[], Evidence | None] = _always_alive
     log_bytes: Callable[[], int] = lambda: 0
 

@@ -34,21 +34,21 @@ class NodeFacts:
     environment: Mapping[str, str]
 
 
-def measured_facts(spec: StudySpec, *, prompts_sha256: str, release: str | None) -> dict[str, str]:
+def measured_facts(spec: StudySpec, *, prompts: Mapping[str, str], release: str | None) -> dict[str, str]:
     """Facts of this machine that the study file does not say, by the names they have in the fingerprint.
 
     Args:
         spec: The study.
-        prompts_sha256: Of the prompts as they are sent.
+        prompts: Hashes of what is sent, by their names in the fingerprint.
         release: Of SGLang in the engine's interpreter.
 
     Raises:
         HostUnfit: The engine's interpreter gave no answer.
     """
-    return _named(prompts_sha256, release or "", environment_facts(spec))
+    return _named(prompts, release or "", environment_facts(spec))
 
 
-def cluster_facts(spec: StudySpec, *, prompts_sha256: str, address: str) -> dict[str, str]:
+def cluster_facts(spec: StudySpec, *, prompts: Mapping[str, str], address: str) -> dict[str, str]:
     """As `measured_facts`, from every node of a Ray cluster that could hold a slot.
 
     Raises:
@@ -64,7 +64,7 @@ def cluster_facts(spec: StudySpec, *, prompts_sha256: str, address: str) -> dict
         name: next((node.environment[name] for node in nodes.values() if node.environment[name] != UNKNOWN), UNKNOWN)
         for name in next((node.environment for node in nodes.values()), {})
     }
-    return _named(prompts_sha256, release, merged)
+    return _named(prompts, release, merged)
 
 
 def node_facts(spec: StudySpec) -> NodeFacts:
@@ -121,9 +121,9 @@ def environment_facts(spec: StudySpec) -> dict[str, str]:
     return probe_environment(spec.engine.python, spec.engine.over(os.environ), spec.model.target, spec.model.draft)
 
 
-def _named(prompts_sha256: str, release: str, environment: Mapping[str, str]) -> dict[str, str]:
+def _named(prompts: Mapping[str, str], release: str, environment: Mapping[str, str]) -> dict[str, str]:
     return {
-        "measure.prompts.sha256": prompts_sha256,
+        **prompts,
         "engine.installed": release,
         **{f"{PROBED}{name}": value for name, value in environment.items()},
     }

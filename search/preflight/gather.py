@@ -14,7 +14,6 @@ from search.errors import HostUnfit, UsageError
 from search.host.environment import model_folder
 from search.host.hardware import HostHardware, clock_kept, ephemeral_from, installed_release, probe_hardware
 from search.host.nvml import gpu_users
-from search.load.prompts import load_prompts
 from search.preflight.checkpoint import Checkpoint, read_checkpoint
 from search.preflight.examine import DoctorFacts
 from search.preflight.facts import environment_facts, slot_gpus
@@ -24,6 +23,7 @@ from search.preflight.installed_report import ArgumentReport
 from search.preflight.links import LinkProbe, probe_links
 from search.preflight.machine import MachineFacts
 from search.preflight.models import check_draft, check_loading, check_simulation
+from search.preflight.prompts import study_prompts
 from search.preflight.shapes import PluginWord, ask_plugin, support_of
 from search.server.ports import fresh_ports
 from search.spec.study import StudySpec
@@ -135,10 +135,10 @@ def _checkpoint(model: str, env: Mapping[str, str]) -> Checkpoint | None:
 
 def _longest_prompt(spec: StudySpec) -> tuple[int | None, str]:
     try:
-        prompts = load_prompts(spec.prompt_file, template=spec.measure.prompts.template)
+        prompts = study_prompts(spec, spec.engine.over(os.environ))
     except UsageError as error:
         return None, str(error).rstrip(".")
-    return max(len(prompt.text) for prompt in (*prompts.search, *prompts.held_out)), ""
+    return max(len(prompt.text) for prompt in prompts.all), ""
 
 
 def _plugin(spec: StudySpec, env: Mapping[str, str]) -> PluginWord | None:

@@ -128,8 +128,11 @@ def _public(version: str) -> str:
 
 def _paths(spec: StudySpec, exists: Callable[[Path], bool]) -> Iterator[str]:
     yield from _models(spec, exists)
-    if spec.prompt_file is not None and not exists(spec.prompt_file):
-        yield f"Prompts: `measure.prompts.file` is {spec.prompt_file}, and nothing is there."
+    named = {"measure.prompts.file": spec.measure.prompts.file}
+    named |= {f"workloads.{name}.file": workload.file for name, workload in spec.workloads.items()}
+    for key, file in named.items():
+        if file and not exists(Path(file)):
+            yield f"Prompts: `{key}` is {file}, and nothing is there."
 
 
 def _models(spec: StudySpec, exists: Callable[[Path], bool]) -> Iterator[str]:

@@ -7,7 +7,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
 
+from search.analysis.escalation import EscalationAnswer
 from search.analysis.findings import ConfigResult, Gain, Judgement, LoadWinner
+from search.analysis.schedule import Schedule
+from search.analysis.workloads import WorkloadsAnswer
 from search.config import CORE_KNOBS, KnobValue, SpecConfig
 from search.dialects import simulating
 from search.metrics import Objectives, gain_percent
@@ -31,6 +34,27 @@ class ServingCommand:
     changes: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class AdaptiveSteps:
+    """SGLang's adaptive steps for a schedule by load.
+
+    Attributes:
+        name: Of the file; empty where there is none.
+        text: Its content.
+        steps: Draft steps at each measured load; 0 for no drafting.
+        start: The config whose command gets the flags.
+        flags: That name the file.
+        why_not: Why there is none.
+    """
+
+    name: str = ""
+    text: str = ""
+    steps: Mapping[int, int] = field(default_factory=dict)
+    start: SpecConfig | None = None
+    flags: tuple[str, ...] = ()
+    why_not: str = ""
+
+
 @dataclass(frozen=True)
 class ReportContent:
     """One study, ready to be written down.
@@ -47,6 +71,10 @@ class ReportContent:
         serving: Config id -> the command to serve it with, see `ServingCommand`.
         is_rehearsal: A simulation by a cost model that was fitted to no numbers of this deployment: they are invented,
             and nothing may be concluded from them.
+        workloads: What further workloads say; None for a study of one.
+        escalation: How things stand with the second phase; None for a study without one.
+        schedule: What to run at which load; None for a rehearsal.
+        adaptive: The same as SGLang would run it by itself; None where no release is known.
     """
 
     spec: StudySpec
@@ -59,6 +87,10 @@ class ReportContent:
     space: SpaceSummary | None = None
     serving: Mapping[str, ServingCommand] = field(default_factory=dict)
     is_rehearsal: bool = False
+    workloads: WorkloadsAnswer | None = None
+    escalation: EscalationAnswer | None = None
+    schedule: Schedule | None = None
+    adaptive: AdaptiveSteps | None = None
 
     @property
     def title(self) -> str:

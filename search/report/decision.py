@@ -71,8 +71,12 @@ def plain(text: str) -> str:
 def decide(content: ReportContent) -> Decision:
     """The decision of a study, from its launches and its judgement alone."""
     made = _decide(content)
+    second = () if content.escalation is None else content.escalation.lines
+    by_workload = () if content.workloads is None else content.workloads.lines
     basis = (
-        () if made.verdict in ("nothing", "rehearsal") else (*_basis(content, made.choices), *content.judgement.traffic)
+        ()
+        if made.verdict in ("nothing", "rehearsal")
+        else (*_basis(content, made.choices), *content.judgement.traffic, *by_workload, *second)
     )
     return Decision(
         made.verdict,
@@ -309,6 +313,8 @@ def _warnings(content: ReportContent, made: Decision) -> Iterator[str]:
     if made.verdict == "rehearsal":
         return
     yield from judgement.cautions
+    if content.workloads is not None:
+        yield from content.workloads.warnings
     by_config = {result.config: result for result in judgement.results}
     for choice in made.choices:
         result = by_config.get(choice.config)

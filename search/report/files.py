@@ -12,6 +12,7 @@ from search.report.frames import front_csv, trials_csv
 from search.report.manifest import FILE_MODE, MANIFEST, FolderBusy, own_files, write_file
 from search.report.markdown import summary
 from search.report.payload import payload
+from search.report.schedule import schedule_json
 from search.report.scripts import launch_scripts
 from search.storage.shapes import finite
 
@@ -33,11 +34,12 @@ _log = logging.getLogger(__name__)
 _LOOKS_OURS = {
     "front.csv": lambda text: text.startswith("rank,config_id,"),
     "trials.csv": lambda text: text.startswith("launch,stage,config_id,"),
+    "schedule.json": lambda text: text.startswith("{") and '"format"' in text,
     "front.json": lambda text: text.startswith("{") and '"study"' in text,
     "summary.md": lambda text: text.startswith("# "),
     "index.html": lambda text: text.startswith("<!doctype html>"),
 }
-_LOOKS_OUR_SCRIPT = {"*.sh": lambda text: _begins_as_ours(text)}
+_LOOKS_OUR_SCRIPT = {"*.sh": lambda text: _begins_as_ours(text), "*.json": lambda text: "candidate_steps" in text}
 
 
 def write_report(folder: Path, content: ReportContent) -> None:
@@ -52,10 +54,12 @@ def write_tables(folder: Path, content: ReportContent) -> None:
         "front.csv": front_csv(content),
         "trials.csv": trials_csv(content),
         "front.json": json_text(payload(content)) + "\n",
+        "schedule.json": json_text(schedule_json(content)) + "\n",
         "summary.md": summary(content),
     }
     _write(folder, tables)
-    _write_scripts(folder, launch_scripts(content))
+    adaptive = {} if content.adaptive is None else {content.adaptive.name: content.adaptive.text}
+    _write_scripts(folder, launch_scripts(content), {name: text for name, text in adaptive.items() if name})
 
 
 def _write(folder: Path, texts: Mapping[str, str]) -> None:
@@ -80,8 +84,8 @@ def write_page(folder: Path, content: ReportContent) -> None:
     _write(folder, {"index.html": page(content)})
 
 
-def _write_scripts(folder: Path, scripts: dict[str, str]) -> None:
-    """Write the picks' scripts; those of earlier picks go, or they would read as advice.
+def _write_scripts(folder: Path, scripts: Mapping[str, str], beside: Mapping[str, str]) -> None:
+    """Write the picks' scripts, and what they name `beside` them; those of earlier picks go, or they would read as advice.
 
     A `launch` that is a link is nobody's to write into but its owner's.
     """
@@ -93,10 +97,12 @@ def _write_scripts(folder: Path, scripts: dict[str, str]) -> None:
     wanted = {Path(path).name: text for path, text in scripts.items()}
     try:
         with own_files(place, _LOOKS_OUR_SCRIPT) as own:
-            for name in set(own.names) - wanted.keys():
+            for name in set(own.names) - wanted.keys() - beside.keys():
                 own.remove(name)
             for name, text in wanted.items():
                 own.write(name, text, mode=SCRIPT_MODE)
+            for name, text in beside.items():
+                own.write(name, text)
     except FolderBusy as busy:
         _log.warning("%s", busy)
 

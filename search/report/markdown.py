@@ -41,6 +41,12 @@ def summary(content: ReportContent) -> str:
     parts.append("\n".join(f"- {_text(plain(line))}" for line in told))
     if lines := [line for line in judgement.headlines if line not in judgement.cautions]:
         parts += ["## The answer at each load", "\n".join(f"- {_text(line)}" for line in lines)]
+    if content.workloads is not None:
+        told = [plain(line) for line in (*content.workloads.warnings, *content.workloads.lines)]
+        parts += ["## Workloads", "\n".join(f"- {_text(line)}" for line in told)]
+    if content.escalation is not None:
+        told = [plain(line) for line in (*content.escalation.lines, *content.escalation.details)]
+        parts += ["## Escalation", "\n".join(f"- {_text(line)}" for line in told)]
     if judgement.front:
         parts += ["## Front", front_table(content, judgement.front), GAIN_KEY]
     if judgement.picks:

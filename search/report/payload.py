@@ -11,6 +11,8 @@ from search.report.content import ReportContent
 from search.report.decision import decide, plain
 from search.report.frames import front_rows
 from search.report.scripts import ScriptPaths, script_names
+from search.report.section_escalation import escalation_json
+from search.report.section_workloads import workloads_json
 
 
 def payload(content: ReportContent) -> dict[str, Any]:
@@ -38,6 +40,8 @@ def payload(content: ReportContent) -> dict[str, Any]:
         "winners": [_winner(winner) for winner in judgement.winners],
         "beyond": [_winner(winner) for winner in judgement.beyond],
         **({"objective_winners": list(map(_at_objective, judgement.objective_winners))} if own else {}),
+        **({"workloads": told} if (told := workloads_json(content)) is not None else {}),
+        **({"escalation": phase} if (phase := escalation_json(content)) is not None else {}),
         "front": front_rows(content),
         "baselines": [result.config.config_id for result in judgement.baselines],
         "picks": [

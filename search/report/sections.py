@@ -11,9 +11,12 @@ from typing import Final
 
 from search.report.blocks import Block
 from search.report.content import ReportContent
+from search.report.schedule import schedule
 from search.report.section_drafts import drafts, predicted, times
+from search.report.section_escalation import escalation
 from search.report.section_launches import environment, space, starts
 from search.report.section_results import configs, front, knobs, picks, questions, remarks, winners
+from search.report.section_workloads import workloads
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,9 @@ class Section:
 SECTIONS: Final = (
     Section("picks", "Picks", picks),
     Section("loads", "The answer at each load", winners),
+    Section("schedule", "A schedule by load", schedule),
+    Section("workloads", "Workloads", workloads),
+    Section("escalation", "Escalation", escalation),
     Section("front", "Front", front),
     Section("knobs", "What each knob is worth", knobs),
     Section("questions", "Questions", questions),

@@ -44,9 +44,10 @@ def mistakes(errors: Iterable[Mapping[str, Any]], data: Any) -> Iterator[Mistake
         if item["type"] != "extra_forbidden":  # reported with the nearest key, by who knows the keys
             by_place.setdefault(_place(item, data), []).append(item)
     for place, items in by_place.items():
-        if any(item["type"] == "too_short" and item["input"] for item in items):
-            continue  # its items are wrong, and those are reported
-        yield place, _sentence(items)
+        # Its items are wrong, and those are reported.
+        kept = [item for item in items if not (item["type"] == "too_short" and item["input"])]
+        if kept:
+            yield place, _sentence(kept)
 
 
 def _place(item: Mapping[str, Any], data: Any) -> Place:

@@ -112,6 +112,7 @@ def parse_study(text: str, *, name: str) -> StudySpec:
 def _public(item: Mapping[str, Any]) -> dict[str, Any]:
     """A mistake without the value that was found, where that may be a secret: a sentence may cut it short."""
     place, value = item["loc"], item["input"]
+    place = place[1:] if place[:1] == ("escalation",) else place
     if place[:1] != ("engine",) or len(place) < 3:
         return dict(item)
     harmless = is_harmless(str(place[2]), str(value)) if place[1] == "env" else not is_secret_name(str(place[2]))
@@ -121,13 +122,18 @@ def _public(item: Mapping[str, Any]) -> dict[str, Any]:
 
 def _masker_of(data: Mapping[Any, Any]) -> Masker:
     """Knows the secrets of a file that may be wrong anywhere."""
-    engine = data.get("engine")
+    second = data.get("escalation")
+    engines = (data.get("engine"), second.get("engine") if isinstance(second, dict) else None)
+    return Masker(secret for engine in engines for secret in _secrets_of(engine))
+
+
+def _secrets_of(engine: object) -> tuple[str, ...]:
     engine = engine if isinstance(engine, dict) else {}
     env, prefix, args = (engine.get(key) for key in ("env", "prefix", "server_args"))
     variables = {str(name): str(value) for name, value in env.items()} if isinstance(env, dict) else {}
     words = [str(word) for word in prefix] if isinstance(prefix, list) else []
     flags = [f"--{name}={value}" for name, value in args.items()] if isinstance(args, dict) else []
-    return Masker.of(env=variables, words=[*words, *flags])
+    return tuple(Masker.of(env=variables, words=[*words, *flags]).secrets)
 
 
 def _unknown_keys(data: Any, model: type[BaseModel], place: Place) -> Iterator[Mistake]:

@@ -9,11 +9,14 @@ from pathlib import PurePath
 from search.host.environment import UNKNOWN
 from search.masking import is_harmless, is_secret_name, mask_text, mask_words
 from search.metrics import DEFAULTS
+from search.spec.measured import MeasureSpec
 from search.spec.study import StudySpec
 from search.storage.records import StudyKind
 
 PROBED = "environment."
 """Prefix of facts that were asked of the machine, where an answer may be missing."""
+WORKLOADS = "workloads."
+"""Prefix of what further workloads are: a new one may come to a study, since nothing was measured with it before."""
 
 
 def study_name(name: str, kind: StudyKind) -> str:
@@ -65,11 +68,35 @@ def fingerprint(spec: StudySpec, *, kind: StudyKind, facts: Mapping[str, str] | 
         "measure.repeats": measure.repeats,
         "measure.watch_repeats": measure.watch_repeats,
         "measure.parallel_loads": measure.parallel_loads,
-        "measure.prompts.template": measure.prompts.template,
-        **({"simulation.physics": spec.simulation.physics} if kind == "simulated" else {}),
+        **_sent("measure.prompts", "measure.sampling", measure),
+        **{name: value for workload in spec.workloads for name, value in _of_workload(spec, workload).items()},
+        **(_simulated(spec) if kind == "simulated" else {}),
         **(facts or {}),
     }
     return {name: str(value) for name, value in sorted(parts.items())}
+
+
+def _sent(prompts: str, sampling: str, measure: MeasureSpec) -> dict[str, object]:
+    """What is sent and how it is sampled; what is left at its default has no line, as in studies from before."""
+    return {
+        **{f"{prompts}.{name}": value for name, value in measure.prompts.said.items()},
+        **{f"{sampling}.{name}": value for name, value in measure.sampling.said.items()},
+    }
+
+
+def _of_workload(spec: StudySpec, name: str) -> dict[str, object]:
+    measure, place = spec.measure_of(name), f"{WORKLOADS}{name}"
+    return {
+        **_sent(f"{place}.prompts", f"{place}.sampling", measure),
+        f"{place}.output_tokens": measure.output_tokens,
+    }
+
+
+def _simulated(spec: StudySpec) -> dict[str, object]:
+    return {
+        "simulation.physics": spec.simulation.physics,
+        **{f"{WORKLOADS}{name}.acceptance": factor for name, factor in spec.simulation.acceptance.items()},
+    }
 
 
 def _objectives(spec: StudySpec) -> dict[str, object]:
@@ -87,9 +114,10 @@ def _objectives(spec: StudySpec) -> dict[str, object]:
 def differences(stored: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     """One `name: stored -> now` for each difference, by name.
 
-    A fact of the machine that had no answer, then or now, differs from nothing.
+    A fact of the machine that had no answer, then or now, differs from nothing, and so does a workload that is new.
     """
-    names = sorted(stored.keys() | now.keys())
+    known = {"", *map(_workload, stored)}
+    names = sorted(name for name in stored.keys() | now.keys() if _workload(name) in known)
     return [
         f"{name}: {stored.get(name, 'not set')} -> {now.get(name, 'not set')}"
         for name in names
@@ -101,6 +129,11 @@ def renewed(stored: Mapping[str, str], now: Mapping[str, str]) -> dict[str, str]
     """`now`, with the stored answer where the machine gives none this time."""
     kept = {name: value for name, value in stored.items() if name.startswith(PROBED) and not _is_known(name, now)}
     return dict(sorted({**now, **kept}.items()))
+
+
+def _workload(name: str) -> str:
+    """Of a fact: `workloads.code`; empty for what is of no further workload."""
+    return ".".join(name.split(".")[:2]) if name.startswith(WORKLOADS) else ""
 
 
 def _is_known(name: str, facts: Mapping[str, str]) -> bool:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from pydantic import Field, field_validator
+from pydantic import Field, model_validator
 
 from search.contracts import Phase
+from search.spec.part import Part
+from search.spec.sampling import SamplingSpec
 from search.spec.types import Count, Positive
+from search.spec.workloads import CHAT, PromptsSpec, WorkloadSpec
 
 if TYPE_CHECKING:
     from search.load.target import Limits
-from search.spec.part import Part
 
 WARMUP_ROUNDS = 2
 """Until two rounds agree."""
@@ -22,23 +24,6 @@ _WARMUP_SHARE = 8
 
 
 _LEAST_WARMUP_TOKENS = 16
-
-
-class PromptsSpec(Part):
-    """Where prompts come from: a JSONL or ShareGPT file, or the packaged set without one.
-
-    `template` wraps each prompt, such as a chat format; `{prompt}` marks its place.
-    """
-
-    file: str = ""
-    template: str = "{prompt}"
-
-    @field_validator("template")
-    @classmethod
-    def _has_place(cls, template: str) -> str:
-        if "{prompt}" not in template:
-            raise ValueError(f"`{{prompt}}` must stand in the template, but got {template!r}")
-        return template
 
 
 class LimitsSpec(Part):
@@ -58,6 +43,19 @@ class LimitsSpec(Part):
         from search.load.target import Limits
 
         return Limits(ttft_ms=self.ttft_ms, tpot_ms=self.tpot_ms)
+
+
+def check_thinking(place: str, prompts: PromptsSpec, sampling: SamplingSpec) -> None:
+    """Refuse a switch that nothing carries to the model.
+
+    Raises:
+        ValueError: `thinking` without the template that it is told to.
+    """
+    if sampling.thinking is not None and prompts.template != CHAT:
+        raise ValueError(
+            f"`{place}.sampling.thinking` is told to the target's chat template, but the template is a text; write "
+            "`template: chat`, or put the switch into the text yourself and take `thinking` out"
+        )
 
 
 class MeasureSpec(Part):
@@ -81,7 +79,23 @@ class MeasureSpec(Part):
     watch_repeats: Annotated[int, Field(ge=1, le=20)] = 1
     parallel_loads: bool = False
     prompts: PromptsSpec = PromptsSpec()
+    sampling: SamplingSpec = SamplingSpec()
     limits: LimitsSpec = LimitsSpec()
+
+    @model_validator(mode="after")
+    def _thinks_by_template(self) -> MeasureSpec:
+        check_thinking("measure", self.prompts, self.sampling)
+        return self
+
+    def of_workload(self, workload: WorkloadSpec) -> MeasureSpec:
+        """The same, with the prompts, lengths and sampling of another workload."""
+        prompts = PromptsSpec.model_validate({name: getattr(workload, name) for name in PromptsSpec.model_fields})
+        changes: dict[str, object] = {"prompts": prompts}
+        if workload.output_tokens is not None:
+            changes["output_tokens"] = workload.output_tokens
+        if workload.sampling is not None:
+            changes["sampling"] = workload.sampling
+        return self.model_copy(update=changes)
 
     def phase(self, concurrency: int, *, warm: bool) -> Phase:
         """The phase at `concurrency`: each worker gets the same number of requests.

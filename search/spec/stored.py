@@ -36,13 +36,24 @@ def stored_spec(spec: StudySpec) -> dict[str, object]:
             for name, value in serving["server_args"].items()
         },
     }
-    masked["engine"] = {
-        **masker_of(spec.engine).tree(engine),
-        "env": {name: mask_variable(name, value) for name, value in engine["env"].items()},
-        "prefix": list(mask_words(engine["prefix"])),
-        "server_args": {
-            name: MASK if is_secret_name(name) else masker_of(spec.engine).tree(value)
-            for name, value in engine["server_args"].items()
-        },
-    }
+    masked["engine"] = _engine(engine, masker_of(spec.engine))
+    if spec.escalation is not None:
+        # What it changes is as secret as what the study has itself.
+        second = masker_of(spec.escalated().engine)
+        told: dict[str, Any] = data["escalation"]
+        masked["escalation"] = {**second.tree(told), "engine": _engine(told["engine"], second)}
     return masked
+
+
+def _engine(engine: Mapping[str, Any], masker: Masker) -> dict[str, object]:
+    """An engine's keys, as many as are there."""
+    found: dict[str, object] = {**masker.tree(dict(engine))}
+    if "env" in engine:
+        found["env"] = {name: mask_variable(name, value) for name, value in engine["env"].items()}
+    if "prefix" in engine:
+        found["prefix"] = list(mask_words(engine["prefix"]))
+    if "server_args" in engine:
+        found["server_args"] = {
+            name: MASK if is_secret_name(name) else masker.tree(value) for name, value in engine["server_args"].items()
+        }
+    return found

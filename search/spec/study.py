@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import difflib
 from functools import cached_property
-from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
-from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
+from pydantic import BeforeValidator, Field, PrivateAttr, ValidationError, model_validator
 
 from search.config import CORE_KNOBS, SpecConfig, SpecVersion
 from search.deployment import CheckpointFacts, Deployment, Hardware, Patch
 from search.dialects import Dialect
 from search.metrics import Objectives, Traffic, loads_of
 from search.space import Space, SpaceChoices, enumerate_space
-from search.spec.measured import WARMUP_ROUNDS, MeasureSpec
+from search.spec.escalation import SUFFIX, EscalationSpec
+from search.spec.measured import WARMUP_ROUNDS, MeasureSpec, check_thinking
 from search.spec.objectives import DefaultObjectivesSpec, ObjectivesSpec
 from search.spec.opened import SpaceSpec, plain_values
 from search.spec.part import Part
@@ -23,6 +23,7 @@ from search.spec.samplers import FRONTIER, TRAFFIC
 from search.spec.served import EngineSpec, HardwareSpec, ModelSpec, ServingSpec, flag_values
 from search.spec.traffic import TrafficShares, share_of
 from search.spec.types import Concurrency, ConfigId, Count, Name, Positive, SamplerName, Seed
+from search.spec.workloads import Workloads
 
 MOST_KNOWN = 200
 """Configs that a study file may name as known; a budget of launches holds fewer."""
@@ -62,13 +63,22 @@ class EarlierSpec(Part):
 
 
 class SimulationSpec(Part):
-    """Which packaged cost model `--simulate` uses for this study."""
+    """Which packaged cost model `--simulate` uses for this study.
+
+    `acceptance` is a factor on the chance that a first draft is accepted, by workload: nothing was fitted to those
+    prompts, so it is as good as whoever writes it.
+    """
 
     physics: str = "generic"
+    acceptance: dict[Name, Annotated[float, Field(gt=0, le=10)]] = Field(default_factory=dict)
 
 
 class StudySpec(Part):
-    """One study file."""
+    """One study file.
+
+    With `lossless: required` a config whose answers were not shown to be its baseline's neither wins nor is recommended;
+    `checked` bars only those that are shown to differ.
+    """
 
     study: Name
     title: str = ""
@@ -83,6 +93,7 @@ class StudySpec(Part):
     worth: Worth = 0.02
     traffic: TrafficShares = Field(default_factory=dict)
     measure: MeasureSpec = MeasureSpec()
+    workloads: Workloads = Field(default_factory=dict)
     budget: BudgetSpec = BudgetSpec()
     serving: ServingSpec = ServingSpec()
     earlier: tuple[EarlierSpec, ...] = Field((), strict=False)
@@ -90,6 +101,8 @@ class StudySpec(Part):
     seed: Seed = 0
     simulation: SimulationSpec = SimulationSpec()
     assumptions: tuple[str, ...] = Field((), strict=False)
+    lossless: Literal["checked", "required"] = "checked"
+    escalation: EscalationSpec | None = None
 
     # Read from the checkpoints where they are; no part of what is stored or compared.
     _target_facts: CheckpointFacts | None = PrivateAttr(None)
@@ -132,7 +145,56 @@ class StudySpec(Part):
         for name, question in self.questions.items():
             if isinstance(question, KnobQuestionSpec):
                 self._knows(name, question)
+        if self.escalation is not None:
+            self._escalates(self.escalation)
+        for name in self.workloads:
+            told = self.measure_of(name)
+            check_thinking(f"workloads.{name}", told.prompts, told.sampling)
+        if unknown := sorted(self.simulation.acceptance.keys() - self.workloads.keys()):
+            raise ValueError(
+                f"`simulation.acceptance` must name workloads of the study, one of {', '.join(self.workloads) or 'none'}, but "
+                f"got {unknown[0]!r}"
+            )
         return self
+
+    def _escalates(self, escalation: EscalationSpec) -> None:
+        if (asked := escalation.when.question) not in self.questions:
+            raise ValueError(
+                f"`escalation.when.question` must be a question of the study, one of {', '.join(self.questions) or 'none'}, "
+                f"but got {asked!r}"
+            )
+        try:
+            self.escalated()
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            place = ".".join(map(str, first["loc"]))
+            said = first["msg"].removeprefix("Value error, ")
+            raise ValueError(
+                f"`escalation` must make a study of its own together with the rest, but `{place}` of that: {said}"
+            ) from error
+
+    def escalated(self) -> StudySpec:
+        """The second phase as a study of its own: its name ends in `.escalation`, and losslessness is required.
+
+        Raises:
+            ValidationError: What differs there does not fit.
+            ValueError: The study has none.
+        """
+        if self.escalation is None:
+            raise ValueError(f"study {self.study!r} has no `escalation`")
+        data = self.model_dump(mode="json", exclude={"escalation"})
+        changed = self.escalation.model_dump(mode="json")
+        for part in ("engine", "space", "budget"):
+            data[part] |= changed[part]
+        data |= {"known": changed["known"], "questions": changed["questions"], "lossless": "required"}
+        data["study"] = f"{self.study}{SUFFIX}"
+        data["title"] = f"{self.title or self.study}: escalation"
+        data["assumptions"] = [*data["assumptions"], *([self.escalation.note] if self.escalation.note else [])]
+        return StudySpec.model_validate(data).knowing(target=self._target_facts, draft=self._draft_facts)
+
+    def measure_of(self, workload: str) -> MeasureSpec:
+        """How phases of a workload are measured; of the study's own prompts for an empty name."""
+        return self.measure.of_workload(self.workloads[workload]) if workload else self.measure
 
     def _knows(self, name: str, question: KnobQuestionSpec) -> None:
         knobs = (*CORE_KNOBS, *self.space.knobs, *self.space.flags, *self.space.env)
@@ -244,11 +306,6 @@ class StudySpec(Part):
             UsageError: A patch lifts a rule that this release does not have.
         """
         return enumerate_space(self.choices, self.deployment, dialect).including(self.known_configs)
-
-    @property
-    def prompt_file(self) -> Path | None:
-        """The user's prompt file, or None for the packaged set."""
-        return Path(self.measure.prompts.file) if self.measure.prompts.file else None
 
     def knowing(self, *, target: CheckpointFacts | None = None, draft: CheckpointFacts | None = None) -> StudySpec:
         """The same study, its rules knowing what the checkpoints are."""

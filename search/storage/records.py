@@ -81,6 +81,8 @@ class LaunchRecord:
         folder: `launches/NNNN-<config id>`, relative to the study's report folder.
         lossless: How its answers compare with the baseline's, one per objective concurrency; empty
             for a baseline and where no answers are recorded.
+        phases: With the study's own prompts: what is searched, compared and recorded.
+        beside: With its further workloads, whose numbers compare with their own kind alone.
     """
 
     number: int
@@ -100,6 +102,7 @@ class LaunchRecord:
     slot: int = 0
     effective: EffectiveSettings | None = None
     phases: tuple[PhaseResult, ...] = field(default=())
+    beside: tuple[PhaseResult, ...] = field(default=())
     lossless: tuple[OutputCheck, ...] = ()
     expected: Expected | None = None
     start: int | None = None

@@ -13,7 +13,7 @@ from search.outcomes import Evidence, Reason
 from search.storage.records import Expected, LaunchRecord, StudyRecord
 from search.storage.shapes import Shape, finite, is_finite
 
-LAUNCH = Shape(LaunchRecord, leave_out=("started_at", "phases", "expected"))
+LAUNCH = Shape(LaunchRecord, leave_out=("started_at", "phases", "beside", "expected"))
 """A launch without what has a column type or rows of its own."""
 PHASE = Shape(PhaseResult, leave_out=("outputs",))
 """One repeat of a phase; the answers themselves stay on disk."""
@@ -64,14 +64,16 @@ def launch_record(
     """
 
     def value() -> LaunchRecord:
+        results = [
+            result
+            for phase in phases
+            if (result := _finite_or_none(PHASE, phase)) is not None and _is_measurement(result)
+        ]
         return LAUNCH.value(
             cells,
             started_at=cells["started_at"],
-            phases=tuple(
-                result
-                for phase in phases
-                if (result := _finite_or_none(PHASE, phase)) is not None and _is_measurement(result)
-            ),
+            phases=tuple(result for result in results if not result.workload),
+            beside=tuple(result for result in results if result.workload),
             expected=_finite_or_none(EXPECTED, expected) if expected else None,
         )
 

@@ -24,7 +24,8 @@ class Course:
         clock: Of its slot.
         boot_s: None before the server was ready.
         effective: What really runs; None before it was asked.
-        phases: Measured so far, in that order.
+        phases: Measured so far with the study's own prompts, in that order.
+        beside: The same with its further workloads.
         leftovers: What its stop left behind.
         gated: Not everything was measured, on purpose.
         interrupted: Ctrl-C was pressed.
@@ -39,6 +40,7 @@ class Course:
     boot_s: float | None = None
     effective: EffectiveSettings | None = None
     phases: list[PhaseResult] = field(default_factory=list)
+    beside: list[PhaseResult] = field(default_factory=list)
     leftovers: tuple[str, ...] = ()
     gated: bool = False
     interrupted: bool = False
@@ -95,6 +97,7 @@ class Course:
             effective=self.effective,
             # Answers are many, and their verdict is known by now.
             phases=tuple(replace(phase, outputs=()) for phase in self.phases),
+            beside=tuple(replace(phase, outputs=()) for phase in self.beside),
             lossless=self.lossless,
         )
 

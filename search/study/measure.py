@@ -19,6 +19,7 @@ from search.storage.store import Store
 from search.study.context import Recorded, StudyContext
 from search.study.course import Course
 from search.study.events import Step, Steps, unheard
+from search.study.greedy import greedy_phases
 from search.study.lossless_gate import LosslessGate, refuse_garbage
 from search.study.scatter import is_behind_everywhere, is_held_out
 from search.study.stages import climbed_families, ladder_loads
@@ -133,6 +134,7 @@ class Measurer:
             self._check_outputs(session.effective.config, course, held_out=held_out)
         if course.skipped:
             return
+        self._check_greedily(session, course, turn)
         for concurrency in self._other_loads(record, course):
             for held_out in self._watch_sets(record, concurrency, course):
                 for repeat in range(1, self._spec.measure.watch_repeats + 1):
@@ -140,6 +142,50 @@ class Measurer:
                         self._phase(session, record, course, turn, concurrency, repeat, held_out=held_out)
                     except NotRecorded:
                         break
+        self._other_workloads(session, record, course, turn)
+
+    def _check_greedily(self, session: Session, course: Course, turn: Turn) -> None:
+        """Where the study samples: greedy answers for the check of losslessness, at the objectives' loads, once a start.
+
+        Their times are no measurements and are not stored. A baseline answers twice, to show how it agrees with itself.
+
+        Raises:
+            LoadFailed: BAD_OUTPUT, however fast the sampled ones came.
+        """
+        if self._spec.measure.sampling.is_greedy or self._measuring.watch_all:
+            return
+        config = session.effective.config
+        results = [
+            self._in_turn(session, phase, repeat, turn)
+            for phase, repeat in greedy_phases(self._spec, course.phases, repeats=1 if config.speculates else 2)
+        ]
+        course.clock.spend(sum(result.duration_s or 0.0 for result in results))
+        if any(result.outputs for result in results):
+            checks = self._losslessness(held_out=False).judge(config, results)
+            course.lossless = course.lossless or checks
+            refuse_garbage(checks)
+
+    def _other_workloads(self, session: Session, record: LaunchRecord, course: Course, turn: Turn) -> None:
+        """Further workloads at the objectives' loads; see `WorkloadSpec`. A recording has none."""
+        if self._measuring.watch_all:
+            return
+        for workload in self._spec.workloads:
+            for concurrency in self._spec.objective_loads:
+                always = record.stage in ("baseline", "known", "confirm")
+                if not always and not self._is_cheap(concurrency, course, share=_CHEAP, workload=workload):
+                    continue
+                for held_out in self._workload_sets(record):
+                    for repeat in range(1, self._spec.measure.watch_repeats + 1):
+                        self._phase(
+                            session, record, course, turn, concurrency, repeat, held_out=held_out, workload=workload
+                        )
+
+    def _workload_sets(self, record: LaunchRecord) -> tuple[bool, ...]:
+        """Whether with held-out prompts: what is confirmed compares with a baseline on prompts that chose nothing."""
+        if record.stage == "confirm":
+            return (True,)
+        both = self._measuring.both_prompt_sets and not record.asked.speculates
+        return (False, True) if both else (False,)
 
     @property
     def _has_held_out(self) -> bool:
@@ -257,7 +303,7 @@ class Measurer:
             LoadFailed: BAD_OUTPUT, however fast they came.
         """
         phases = [result for result in course.phases if bool(result.held_out) is held_out]
-        if any(result.outputs for result in phases):
+        if self._spec.measure.sampling.is_greedy and any(result.outputs for result in phases):
             checks = self._losslessness(held_out=held_out).judge(config, phases)
             course.lossless = course.lossless or checks
             refuse_garbage(checks)
@@ -288,10 +334,13 @@ class Measurer:
         repeat: int,
         *,
         held_out: bool = False,
+        workload: str = "",
     ) -> None:
         """Measure and store one repeat."""
+        taken = course.beside if workload else course.phases
         warm = any(result.concurrency == concurrency for result in course.phases)
-        phase = replace(self._spec.measure.phase(concurrency, warm=warm), held_out=held_out)
+        phase = self._spec.measure_of(workload).phase(concurrency, warm=warm)
+        phase = replace(phase, held_out=held_out, workload=workload)
         tokens = phase.requests * phase.output_tokens + phase.warmup_requests * phase.warm_up.output_tokens
         self._step(Step(record.number, "begins", concurrency, repeat, tokens))
         result = self._in_turn(session, phase, repeat, turn)
@@ -299,7 +348,7 @@ class Measurer:
         course.clock.spend(result.warmup_s + (result.duration_s or 0.0))
         with self._writes:
             self._store.add_phase(self._context.name, record.number, result)
-        course.phases.append(result)
+        taken.append(result)
 
     def _in_turn(self, session: Session, phase: Phase, repeat: int, turn: Turn) -> PhaseResult:
         """Measure in turn with the other slots of the host."""
@@ -308,7 +357,7 @@ class Measurer:
                 raise Interrupted(f"The phase at concurrency {phase.concurrency} was not begun, because the run ends.")
             return replace(session.measure(phase, repeat), gpus=self._spec.model.tp)
 
-    def _is_cheap(self, concurrency: int, course: Course, *, share: float) -> bool:
+    def _is_cheap(self, concurrency: int, course: Course, *, share: float, workload: str = "") -> bool:
         """Whether a watch phase should take no longer than a share of the boot did, at the throughput just seen; where
         there was no boot, of the measurement so far.
 
@@ -320,5 +369,5 @@ class Measurer:
             key=lambda result: max(concurrency, result.concurrency) / min(concurrency, result.concurrency),
         )
         rate = near.output_tps * min(1.0, concurrency / near.concurrency)
-        phase = self._spec.measure.phase(concurrency, warm=False)
+        phase = self._spec.measure_of(workload).phase(concurrency, warm=False)
         return phase.requests * phase.output_tokens <= rate * share * course.spare_s

@@ -10,7 +10,7 @@ _TEXTS = (
     "device", "served-model-name", "api-key", "dist-init-addr", "attention-backend", "prefill-attention-backend",
     "decode-attention-backend", "sampling-backend", "grammar-backend", "moe-runner-backend",
     "speculative-draft-model-path", "speculative-draft-attention-backend", "speculative-draft-load-format",
-    "speculative-attention-mode",
+    "speculative-attention-mode", "speculative-adaptive-config",
 )  # fmt: skip
 _NUMBERS = (
     "port", "nccl-port", "max-running-requests", "max-total-tokens", "context-length", "page-size",
@@ -23,8 +23,10 @@ _SWITCHES = (
     "disable-custom-all-reduce", "disable-piecewise-cuda-graph", "enable-flashinfer-allreduce-fusion",
     "enable-torch-symm-mem", "enable-symm-mem", "enable-mscclpp", "enable-metrics", "enable-dp-attention",
     "enable-mixed-chunk", "skip-server-warmup", "log-requests",
+    "speculative-adaptive",
 )  # fmt: skip
 _OLD_RELEASES = ("0.5.9", "0.5.10", "0.5.10.post1")
+_TREES_FALL_BACK = frozenset({"0.5.11", "0.5.12", "0.5.12.post1"})
 """v2 only on request; later ones run v2 unless a tree or a flag says otherwise."""
 _TWO_WORKERS = (*_OLD_RELEASES, "0.5.11", "0.5.12", "0.5.12.post1")
 """Later ones have v2 alone, trees included (sglang#27964)."""
@@ -91,6 +93,8 @@ def _choose_worker(args: argparse.Namespace, release: str, env: Mapping[str, str
             raise ValueError("Spec v2 currently only supports topk = 1 for speculative decoding.")
         args.disable_overlap_schedule = not v2
         return
+    if release not in _TREES_FALL_BACK:
+        return  # v2 takes trees, and what chose v1 is gone (sglang#27964)
     if tree and not args.disable_overlap_schedule:
         log(
             "Spec v1 is used for eagle/eagle3/standalone speculative decoding because spec v2 currently only "

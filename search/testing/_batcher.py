@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +24,7 @@ class Costs:
     topk: int
     overlapped: bool
     speed: float = 1.0
+    slots: tuple[tuple[int, int], ...] = ()
 
     @classmethod
     def of(cls, args: argparse.Namespace, *, speed: float) -> Costs:
@@ -34,7 +37,13 @@ class Costs:
             topk=args.speculative_eagle_topk,
             overlapped=not args.disable_overlap_schedule,
             speed=speed,
+            slots=_slots(args) if args.speculative_adaptive and args.speculative_eagle_topk == 1 else (),
         )
+
+    def at(self, batch: int) -> Costs:
+        """Those of a batch: with adaptive steps by batch size, of the slot that is nearest below it."""
+        below = [steps for size, steps in self.slots if size <= batch] or [steps for _, steps in self.slots[:1]]
+        return replace(self, steps=below[-1], verify_tokens=below[-1] + 1, slots=()) if below else self
 
     def step_s(self, batch: int) -> float:
         """Seconds of one step of a batch."""
@@ -46,6 +55,15 @@ class Costs:
         """Drafts a verify pass accepts on average: a chain of decreasing chances."""
         chance = min(0.9, 0.68 + 0.06 * (self.topk - 1))
         return sum(chance**depth for depth in range(1, self.steps + 1))
+
+
+def _slots(args: argparse.Namespace) -> tuple[tuple[int, int], ...]:
+    """Batch size and the middle one of its candidate steps, of a file by batch size."""
+    if not args.speculative_adaptive_config:
+        return ()
+    told = json.loads(Path(args.speculative_adaptive_config).read_text())
+    slots = {int(size): sorted(slot["candidate_steps"]) for size, slot in told.items() if size.isdigit()}
+    return tuple((size, steps[len(steps) // 2]) for size, steps in sorted(slots.items()))
 
 
 @dataclass(slots=True)
@@ -131,11 +149,12 @@ class Batcher:
                 continue
             if not self._watch(len(self._running)):
                 await asyncio.Event().wait()
-            due = max(due, loop.time() - 0.05) + self._costs.step_s(len(self._running))
+            costs = self._costs.at(len(self._running))
+            due = max(due, loop.time() - 0.05) + costs.step_s(len(self._running))
             await asyncio.sleep(due - loop.time())
             for generation in self._running:
                 before = generation.tokens
-                generation.step(self._costs)
+                generation.step(costs)
                 self.tokens += generation.tokens - before
-                self.verify_count += self._costs.steps > 0 and before > 0
+                self.verify_count += costs.steps > 0 and before > 0
             self._tell(self._running)

@@ -6,6 +6,8 @@ import argparse
 import asyncio
 import itertools
 import json
+import random
+import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +15,11 @@ from aiohttp import web
 
 from search.testing._link import Request, Requests
 from search.testing._shapes import FakeShapes
+
+
+def _token(seed: int, place: int) -> int:
+    """A token id that no neighbour shares: an answer of them is no loop."""
+    return (seed + 2654435761 * (place + 1)) % 2**32 % 32000
 
 
 class Api:
@@ -27,8 +34,10 @@ class Api:
         arrived: Callable[[], bool],
         warmed_up: asyncio.Event,
         shapes: FakeShapes,
+        reports_ids: bool = False,
     ) -> None:
         self._shapes = shapes
+        self._reports_ids = reports_ids
         self._args = args
         self._requests = requests
         self._release = release
@@ -56,29 +65,40 @@ class Api:
             await asyncio.Event().wait()
         generation = Request(wanted=int(body.get("sampling_params", {}).get("max_new_tokens", 128)))
         prompt_tokens = len(str(body.get("text", "")).split()) + len(body.get("input_ids", ()))
+        seed = self._seed(body)
         facts = {"id": f"{next(self._ids):032x}", "prompt_tokens": prompt_tokens, "cached_tokens": 0}
         self._requests.submit(generation)
         try:
             if body.get("stream"):
-                return await self._stream(request, generation, facts)
+                return await self._stream(request, generation, facts, seed)
             while not generation.done:
                 await generation.updates.get()
-            return web.json_response(self._record(generation, generation.tokens, facts))
+            return web.json_response(self._record(generation, generation.tokens, facts, seed))
         finally:
             self._requests.leave(generation)  # a client that went away frees its place
 
-    async def _stream(self, request: web.Request, generation: Request, facts: dict[str, Any]) -> web.StreamResponse:
+    def _seed(self, body: dict[str, Any]) -> int | None:
+        """What the answer's token ids follow from: the prompt where it is greedy, else chance; None reports no ids."""
+        if not self._reports_ids:
+            return None
+        if body.get("sampling_params", {}).get("temperature", 1.0) > 0:
+            return random.getrandbits(32)
+        return zlib.crc32(str(body.get("text", "")).encode())
+
+    async def _stream(
+        self, request: web.Request, generation: Request, facts: dict[str, Any], seed: int | None
+    ) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
         tokens = 0
         while tokens < generation.wanted:
             tokens = await generation.updates.get()
-            record = json.dumps(self._record(generation, tokens, facts))
+            record = json.dumps(self._record(generation, tokens, facts, seed))
             await response.write(f"data: {record}\n\n".encode())
         await response.write(b"data: [DONE]\n\n")
         return response
 
-    def _record(self, generation: Request, tokens: int, facts: dict[str, Any]) -> dict[str, Any]:
+    def _record(self, generation: Request, tokens: int, facts: dict[str, Any], seed: int | None) -> dict[str, Any]:
         meta: dict[str, Any] = {**facts, "finish_reason": None, "completion_tokens": tokens}
         if tokens >= generation.wanted:
             meta["finish_reason"] = {"type": "length", "length": generation.wanted}
@@ -86,7 +106,8 @@ class Api:
                 meta["spec_verify_ct"] = generation.verify_count
                 meta["spec_accept_length"] = tokens / generation.verify_count
                 meta["spec_accept_histogram"] = generation.histogram
-        return {"text": " word" * tokens, "meta_info": meta, "index": 0}
+        ids = {} if seed is None else {"output_ids": [_token(seed, place) for place in range(tokens)]}
+        return {"text": " word" * tokens, **ids, "meta_info": meta, "index": 0}
 
     async def _flush(self, _: web.Request) -> web.Response:
         if self._requests.busy:

@@ -47,6 +47,7 @@ class Script:
     Attributes:
         speed: What phases measure; a concurrency without a rate raises `NotRecorded`.
         held_out_speed: What phases with the held-out prompts measure; None for `speed`.
+        workload_speeds: What phases of a further workload measure, by its name; `speed` for others.
         launch_error: Raised instead of becoming ready.
         phase_error: Raised in place of a phase, by concurrency.
         runs: The config that really runs; None for the one that was asked.
@@ -63,6 +64,7 @@ class Script:
 
     speed: Speed = Speed({1: 100.0, 100: 1000.0})
     held_out_speed: Speed | None = None
+    workload_speeds: Mapping[str, Speed] = field(default_factory=dict)
     boot_s: float = 60.0
     launch_error: BaseException | None = None
     phase_error: Mapping[int, BaseException] = field(default_factory=dict)
@@ -91,6 +93,7 @@ class ScriptedEngine:
         slots: Index of the slot of each launch, in the same order.
         phases: Concurrency and repeat of all phases that were asked, in order.
         held_out: Of each of those phases, whether it asked for the held-out prompts.
+        greedy: Concurrency and repeat of those that asked for greedy answers whatever the study samples at.
         probes: Ids of the configs whose launches were probed (a phase as repeat 0), in order.
         open: Sessions that were not closed.
         most_open: The highest `open` has been.
@@ -106,6 +109,7 @@ class ScriptedEngine:
         self.slots: list[int] = []
         self.phases: list[tuple[int, int]] = []
         self.held_out: list[bool] = []
+        self.greedy: list[tuple[int, int]] = []
         self.probes: list[str] = []
         self.open = 0
         self.most_open = 0
@@ -205,6 +209,8 @@ class ScriptedSession(SelfClosing):
         else:
             self._engine.phases.append((phase.concurrency, repeat))
             self._engine.held_out.append(phase.held_out)
+            if phase.greedy:
+                self._engine.greedy.append((phase.concurrency, repeat))
         if self._script.on_phase is not None and repeat > 0:
             self._script.on_phase()
         if self._script.hangs and repeat > 0:
@@ -214,6 +220,7 @@ class ScriptedSession(SelfClosing):
         if (error := self._script.phase_error.get(phase.concurrency)) is not None:
             raise error
         speed = (self._script.held_out_speed if phase.held_out else None) or self._script.speed
+        speed = self._script.workload_speeds.get(phase.workload, speed)
         rate = speed.rate_at(phase.concurrency, repeat)
         if rate is None:
             raise NotRecorded(f"The script has no rate at concurrency {phase.concurrency}.")
@@ -232,12 +239,13 @@ class ScriptedSession(SelfClosing):
             accept_length=speed.accept_at(phase.concurrency),
             notes=self._script.notes,
             held_out=phase.held_out,
+            workload=phase.workload or None,
             prompt_ids=() if answers is None else tuple(f"p{number}" for number in range(phase.requests)),
             outputs=()
             if answers is None
             else tuple(tuple(answers(number, phase.concurrency, repeat)) for number in range(phase.requests)),
         )
-        if result.outputs:
+        if result.outputs and not phase.workload:
             write_answers(self._paths.outputs(phase.concurrency), result)
         return result
 

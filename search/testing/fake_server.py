@@ -23,6 +23,7 @@ Environment:
     FAKE_SGLANG_SPEED: Decode steps are so many times faster (default 1: some 3 ms a step).
     FAKE_SGLANG_BOOT_S: Seconds of a boot (default 0), spread over its log lines.
     FAKE_SGLANG_WARMUP_S: Seconds of the server's own first request (default 0.05), `/health` being 503.
+    FAKE_SGLANG_OUTPUTS: Set, answers bring token ids: of a greedy request the same for every config, else by chance.
     FAKE_SGLANG_DRAIN_S: Seconds that SIGTERM waits before the tree is killed (default 0.05; the
         real one polls every 5 s).
 """
@@ -221,7 +222,15 @@ async def serve(launcher: Launcher) -> None:
     if "old-server" in bad:
         reported.nccl_port = (args.nccl_port or args.port) + 1
     shapes = FakeShapes(args, requests, bad, launcher.release)
-    api = Api(reported, requests, release=launcher.release, arrived=arrived, warmed_up=warmed_up, shapes=shapes)
+    api = Api(
+        reported,
+        requests,
+        release=launcher.release,
+        arrived=arrived,
+        warmed_up=warmed_up,
+        shapes=shapes,
+        reports_ids=bool(os.environ.get("FAKE_SGLANG_OUTPUTS")),
+    )
     runner = web.AppRunner(api.app(), access_log=None)
     await runner.setup()
     await web.TCPSite(runner, args.host, args.port, reuse_address=True).start()

@@ -3,6 +3,7 @@
 import json
 import threading
 from contextlib import nullcontext
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -12,7 +13,9 @@ from search.contracts import EffectiveSettings, GpuState, LaunchPaths, Phase, Ph
 from search.dialects import for_release
 from search.engines._sglang_session import SglangSession
 from search.errors import UsageError
+from search.load.sampling import Sampling
 from search.load.target import Limits, Prompt
+from search.load.workload import Workload
 from search.outcomes import Note
 
 PHASE = Phase(concurrency=100, requests=100, output_tokens=8)
@@ -47,13 +50,15 @@ class Server:
 def session(tmp_path):
     """Makes sessions whose client writes `lines` to the server's log and returns a result."""
 
-    def make(lines=(), *, limit=256, details=(), gpu=None, limits=None, seen=None, synthetic=False, **result):
+    def make(
+        lines=(), *, limit=256, details=(), gpu=None, limits=None, seen=None, synthetic=False, workloads=None, **result
+    ):
         paths = LaunchPaths(tmp_path)
         paths.server_log.write_text(decode(1, 0, graph=False) * 9)  # of a phase before
 
         async def client(target, prompts, phase, repeat, *, requests_log):
             if seen is not None:
-                seen.append(target)
+                seen.append((target, prompts))
             with paths.server_log.open("a") as log:
                 log.writelines(lines)
             return PhaseResult(phase.concurrency, repeat, 1, 8, 1.0, 8.0, 8.0, 1.0, 1.0, **result)
@@ -73,6 +78,8 @@ def session(tmp_path):
             limits=limits,
             watch_gpus=lambda: nullcontext(SimpleNamespace(state=gpu)),
             synthetic=synthetic,
+            sampling=Sampling(0.7),
+            workloads=workloads,
         )
 
     return make
@@ -131,4 +138,32 @@ def test_prompt_that_cannot_fit_is_refused_before_anything_is_sent(session, deta
 def test_limits_reach_the_client(session):
     seen = []
     session(limits=Limits(ttft_ms=500), seen=seen).measure(PHASE, 1)
-    assert seen[0].limits == Limits(ttft_ms=500, tpot_ms=None)
+    assert seen[0][0].limits == Limits(ttft_ms=500, tpot_ms=None)
+
+
+def test_phase_gets_the_prompts_and_the_sampling_of_its_workload(session):
+    code = Workload((Prompt("c", "code", "c"),), (Prompt("h", "code", "h"),), Sampling(0.2))
+    seen = []
+    made = session(seen=seen, workloads={"code": code})
+    for phase in (
+        PHASE,
+        replace(PHASE, greedy=True),
+        replace(PHASE, workload="code"),
+        replace(PHASE, workload="code", held_out=True),
+    ):
+        made.measure(phase, 1)
+    assert [(prompts[0].prompt_id, target.sampling.temperature) for target, prompts in seen] == [
+        ("a", 0.7), ("a", 0), ("c", 0.2), ("h", 0.2),
+    ]  # fmt: skip
+
+
+def test_answers_of_a_further_workload_are_not_kept_for_comparison(session, tmp_path):
+    code = Workload((Prompt("c", "code", "c"),))
+    made = session(workloads={"code": code}, prompt_ids=("c",), outputs=((1, 2),))
+    made.measure(replace(PHASE, workload="code"), 1)
+    assert not (tmp_path / "outputs-c100.jsonl").exists()
+
+
+def test_workload_that_the_engine_was_not_given_is_refused(session):
+    with pytest.raises(UsageError, match=r"must be of a workload that the engine was given, of '', but got 'verse'"):
+        session().measure(replace(PHASE, workload="verse"), 1)

@@ -10,6 +10,7 @@ from search.contracts import Phase
 from search.dialects import MetaFields
 from search.errors import LoadFailed, UsageError
 from search.load.phases import measure, run_phase
+from search.load.sampling import Sampling
 from search.load.target import Limits, Prompt
 from search.outcomes import Blame, Evidence, Note, Reason
 
@@ -45,6 +46,25 @@ async def test_request_is_greedy_of_fixed_length_and_streamed(server):
             "stream": True,
         }
     ]
+
+
+@pytest.mark.parametrize(
+    ("sampling", "sent", "kept"),
+    [
+        (Sampling(), {"temperature": 0}, True),
+        (Sampling(0.7), {"temperature": 0.7}, False),
+        (Sampling(0.7, 0.95, 20), {"temperature": 0.7, "top_p": 0.95, "top_k": 20}, False),
+    ],
+)
+async def test_request_is_sampled_as_asked_and_only_greedy_answers_are_kept(server, sampling, sent, kept):
+    async def script(stream):
+        await stream.at(0.5, record(1, ids=[1]))
+        await stream.at(1.0, record(5, finish="length", ids=[1, 2, 3, 4, 5]) + DONE)
+
+    server.script = script
+    result = await run(server, replace(ONE, workload="code"), sampling=sampling)
+    assert server.asked[0]["sampling_params"] == {**sent, "max_new_tokens": 5, "ignore_eos": True}
+    assert (result.workload, result.outputs) == ("code", ((1, 2, 3, 4, 5),) if kept else ())
 
 
 async def test_times_of_a_scripted_stream_come_out_exactly(server):

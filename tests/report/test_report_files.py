@@ -15,7 +15,7 @@ def test_write_report_makes_every_file(tmp_path, content):
     write_report(tmp_path / "r", content)
     made = {path.relative_to(tmp_path / "r").as_posix() for path in (tmp_path / "r").rglob("*") if path.is_file()}
     assert made == {
-        *("front.csv", "front.json", "trials.csv", "summary.md", "index.html"),
+        *("front.csv", "front.json", "schedule.json", "trials.csv", "summary.md", "index.html"),
         *("launch/off.sh", "launch/v2-k1-s2-d3.sh", "launch/.made-by-search.json", ".made-by-search.json"),
         *("launch/off.measuring.sh", "launch/v2-k1-s2-d3.measuring.sh"),
     }

@@ -12,7 +12,7 @@ from search.report import manifest
 from search.report.files import write_report, write_tables
 from search.report.manifest import MANIFEST, FolderBusy, own_files
 
-FILES = ("front.csv", "trials.csv", "front.json", "summary.md", "index.html")
+FILES = ("front.csv", "trials.csv", "front.json", "schedule.json", "summary.md", "index.html")
 ANY = {"*": lambda text: False}
 
 
