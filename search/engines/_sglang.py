@@ -206,7 +206,7 @@ class SglangEngine:
         further = {KEEPS: keeps} if keeps else {}
         try:
             began = self._os.monotonic()
-            server.start(command)
+            server.start(command, secrets=masker.secrets)
             self._wait_ready(server)
             boot_s = self._os.monotonic() - began
             if start is not None:

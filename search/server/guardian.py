@@ -13,6 +13,9 @@ It leaves only when the launcher's group and all its descendants are gone. Desce
 forked twice and left the group are still found: orphans below a child subreaper become its
 children. Linux only.
 
+Where the supervisor is gone, nobody else takes the launch's secrets out of its log: the guardian does, once nothing
+writes there any more. It got them over its pipe; they are on no disk.
+
 Protocol, one line each. In: an order (JSON), then `beat` and `stop <seconds>`. Out (JSON):
 `started`, `failed`, `exited`, `stopping`, `stopped`; see `Guardian`.
 """
@@ -134,6 +137,8 @@ class Guardian:
         self._say("started", pid=self._pid)
         self._lease_end = time.monotonic() + self._lease_s
         self._guard()
+        if not self._commands_open:
+            self._scrub()
         self._say("stopped", leftovers=[])
         return 0
 
@@ -178,6 +183,32 @@ class Guardian:
             if now >= survivors_at:
                 survivors_at = float("inf")
                 self._say("stopped", leftovers=[f"process {p.pid} ({p.name}, state {p.state})" for p in living])
+
+    def _scrub(self) -> None:
+        """Mask the launch's secrets in its log, which is replaced as a whole; where that fails, the next run tries."""
+        secrets = [(secret.encode(), self._order["mask"].encode()) for secret in self._order.get("secrets", ())]
+        log = Path(self._order["log"])
+        clean = log.with_name(f".{log.name}.{os.getpid()}")
+        changed = False
+        try:
+            mode = log.stat().st_mode & 0o777
+            with (
+                log.open("rb") as source,
+                os.fdopen(os.open(clean, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as target,
+            ):
+                for line in source:
+                    masked = line
+                    for secret, mask in secrets:
+                        masked = masked.replace(secret, mask)
+                    changed |= masked != line
+                    target.write(masked)
+            if changed:
+                clean.chmod(mode)
+                clean.replace(log)
+        except OSError:
+            pass
+        finally:
+            clean.unlink(missing_ok=True)
 
     def _listen(self) -> None:
         """Take commands for one tick."""

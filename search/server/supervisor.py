@@ -17,6 +17,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from search.contracts import StopReport
+from search.masking import MASK
 from search.server.command import ServerCommand
 from search.server.gpu_account import GpuAccount
 from search.server.guardian import Process
@@ -129,8 +130,13 @@ class Supervisor:
         """Whether the guardian died before its server; the kernel then killed the launcher."""
         return self._guardian_lost
 
-    def start(self, command: ServerCommand) -> None:
-        """Start the guardian, which starts the launcher. Returns at once."""
+    def start(self, command: ServerCommand, *, secrets: tuple[str, ...] = ()) -> None:
+        """Start the guardian, which starts the launcher. Returns at once.
+
+        Args:
+            command: The server's.
+            secrets: The guardian masks them in the log where this process dies before it can.
+        """
         self._enter(State.STARTING)
         self._gpus.begin()
         self._link = self._os.start_guardian(
@@ -139,6 +145,8 @@ class Supervisor:
                 "env": command.environment(os.environ),
                 "log": str(self.log_path),
                 "lease_s": self._deadlines.lease_s,
+                "secrets": list(secrets),
+                "mask": MASK,
             }
         )
         self._heart = Heart(self._beat, every_s=self._deadlines.lease_s / 5)

@@ -16,7 +16,7 @@ class Neighbours:
     """The configs of one run that are not launched because their neighbours failed.
 
     Args:
-        configs: Of the space.
+        configs: Of the space, without those of which a recording says that they ran.
         spare: Makes the sampler leave out some configs, and no others any more.
         notice: Gets one line for each lesson that leaves out more than before.
     """

@@ -132,7 +132,7 @@ def run_study(
                 baselines=space.baselines,
                 known=known,
                 give_up=sampler.give_up,
-                neighbours=Neighbours(space.configs, spare=sampler.spare, notice=watch.notice),
+                neighbours=Neighbours(_unrecorded(context), spare=sampler.spare, notice=watch.notice),
                 # Slots besides the first need a baseline of their own.
                 unmeasured_slots={slot.index for slot in executor.slots[1:]} - progress.slots_with_baseline()
                 if space.baselines
@@ -143,6 +143,12 @@ def run_study(
             interrupts=interrupts,
         )
         return loop.run()
+
+
+def _unrecorded(context: StudyContext) -> tuple[SpecConfig, ...]:
+    """The configs that a failed neighbour may keep from being launched: a recorded measurement outweighs a lesson."""
+    recorded = context.recorded
+    return tuple(config for config in context.space.configs if recorded is None or recorded.starts(config) == 0)
 
 
 def _scrub_what_was_cut(context: StudyContext, launches: Iterable[LaunchRecord]) -> None:

@@ -14,7 +14,7 @@ import tempfile
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -172,30 +172,35 @@ def run_case(case: Case) -> Result:
 
 
 def _run_once(case: Case) -> Result:
-    began = time.monotonic()
     result = Result(case)
+    with place_of(result) as (folder, storage, mark):
+        try:
+            with nothing_stays(mark):
+                _strike(case, folder, storage, mark, result)
+            if result.survivor != FINISHED:
+                with nothing_stays(mark):
+                    _run_again(case, folder, storage, mark, result)
+            _look(case, storage, result)
+        except _CaseFailed as error:
+            result.missed = isinstance(error, _MomentMissed)
+            result.wrong.append(str(error))
+    return result
+
+
+@contextlib.contextmanager
+def place_of(result: Result) -> Iterator[tuple[Path, str, str]]:
+    """Folder, database and mark of one case, which is timed; what went wrong is kept below `SEARCH_DRILL_KEEP`."""
+    began = time.monotonic()
     # Short: the names of Ray's sockets below it may have 107 characters in all.
     folder = Path(tempfile.mkdtemp(prefix="drill-", dir="/tmp"))
-    mark = uuid.uuid4().hex
-    storage = database_of(folder, case.database)
     try:
-        with nothing_stays(mark):
-            _strike(case, folder, storage, mark, result)
-        if result.survivor != FINISHED:
-            with nothing_stays(mark):
-                _run_again(case, folder, storage, mark, result)
-        _look(case, storage, result)
-    except _CaseFailed as error:
-        result.missed = isinstance(error, _MomentMissed)
-        result.wrong.append(str(error))
+        yield folder, database_of(folder, result.case.database), uuid.uuid4().hex
     finally:
         if result.wrong and (keep := os.environ.get("SEARCH_DRILL_KEEP")):
-            shutil.copytree(
-                folder, Path(keep) / str(case), dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.sock", "sockets")
-            )
+            ignored = shutil.ignore_patterns("*sock*")
+            shutil.copytree(folder, Path(keep) / str(result.case), dirs_exist_ok=True, ignore=ignored)
         shutil.rmtree(folder, ignore_errors=True)
-    result.total_s = round(time.monotonic() - began, 1)
-    return result
+        result.total_s = round(time.monotonic() - began, 1)
 
 
 class _CaseFailed(Exception):

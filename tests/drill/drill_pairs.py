@@ -7,20 +7,17 @@ same command, run again, closes and measures what was struck.
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import subprocess
-import tempfile
 import time
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
-from drill_cases import CLEAN_S, CLEAN_STOPPED_DRIVER_S, RUN_S, SIGNALS, Result, look, start
-from drill_databases import POSTGRES, SQLITE, binaries, database_of
+from drill_cases import CLEAN_S, CLEAN_STOPPED_DRIVER_S, RUN_S, SIGNALS, Result, look, place_of, start
+from drill_databases import POSTGRES, SQLITE, binaries
 from drill_driver import SHARED_CONFIGS
 from drill_moments import Scene
 from drill_processes import can_be_bound, launch_tag, launch_tags, marked, named, nothing_stays, until
@@ -72,28 +69,19 @@ class _Failed(Exception):
 
 def run_pair(case: Pair) -> Result:
     """Both drivers, the strike, the survivor's end, the same command again, and a look at everything."""
-    began = time.monotonic()
     result = Result(case)
-    folder = Path(tempfile.mkdtemp(prefix="drill-", dir="/tmp"))
-    mark = uuid.uuid4().hex
-    storage = database_of(folder, case.database)
-    try:
-        with nothing_stays(mark):
-            _side_by_side(case, folder, storage, mark, result)
-        with nothing_stays(mark):
-            _end(start(folder, storage, mark, "--shared"), "the run afterwards", result)
-        launches = look(storage, result)
-        measured = {launch.config.config_id for launch in launches if launch.outcome is Outcome.MEASURED}
-        if unmeasured := set(SHARED_CONFIGS) - measured:
-            result.wrong.append(f"never measured: {', '.join(sorted(unmeasured))}")
-    except _Failed as error:
-        tail = (folder / "driver.log").read_text(errors="replace").strip().splitlines()[-6:]
-        result.wrong.append(f"{error}: {' | '.join(tail)}")
-    finally:
-        if result.wrong and (keep := os.environ.get("SEARCH_DRILL_KEEP")):
-            shutil.copytree(folder, Path(keep) / str(case), dirs_exist_ok=True, ignore=shutil.ignore_patterns("*sock*"))
-        shutil.rmtree(folder, ignore_errors=True)
-    result.total_s = round(time.monotonic() - began, 1)
+    with place_of(result) as (folder, storage, mark):
+        try:
+            with nothing_stays(mark):
+                _side_by_side(case, folder, storage, mark, result)
+            with nothing_stays(mark):
+                _end(start(folder, storage, mark, "--shared"), "the run afterwards", result)
+            measured = {one.config.config_id for one in look(storage, result) if one.outcome is Outcome.MEASURED}
+            if unmeasured := set(SHARED_CONFIGS) - measured:
+                result.wrong.append(f"never measured: {', '.join(sorted(unmeasured))}")
+        except _Failed as error:
+            tail = (folder / "driver.log").read_text(errors="replace").strip().splitlines()[-6:]
+            result.wrong.append(f"{error}: {' | '.join(tail)}")
     return result
 
 

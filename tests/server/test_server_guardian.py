@@ -21,9 +21,11 @@ from search.server.ports import PortBlock
 from search.server.supervisor import Deadlines, Supervisor
 from search.server.system import RealOs
 tag, folder, code = sys.argv[1:4]
+secret = 's3cret-Value-of-a-launch'
 server = Supervisor(RealOs(), tag=tag, ports=PortBlock(21990, 21991), log_path=Path(folder, "log"),
                     deadlines=Deadlines(lease_s=0.5))
-server.start(ServerCommand((sys.executable, "-c", code, *sys.argv[4:]), {"SPEC_SEARCH_LAUNCH": tag}))
+server.start(ServerCommand((sys.executable, "-c", code, *sys.argv[4:]), {"SPEC_SEARCH_LAUNCH": tag}),
+             secrets=(secret,))
 time.sleep(60)
 """
 
@@ -205,3 +207,16 @@ def test_tagged_finds_only_processes_of_that_launch(tmp_path, tag):
     assert living(tag[:-1]) == []
     link.send("stop 0")
     finish(link)
+
+
+def test_log_of_a_killed_supervisor_is_scrubbed_by_its_guardian_and_keeps_the_rest(tmp_path, tag):
+    process = supervise(tmp_path, tag, "print('TOKEN is s3cret-Value-of-a-launch', flush=True)\n" + DEAF)
+    log = tmp_path / "log"
+    assert "s3cret-Value-of-a-launch" in log.read_text()
+    mode = log.stat().st_mode
+    process.kill()
+    process.wait()
+    until(lambda: "s3cret-Value-of-a-launch" not in log.read_text())
+    assert "TOKEN is " in log.read_text() and "deaf" in log.read_text() and log.stat().st_mode == mode
+    assert living(tag) == []
+    until(lambda: [file.name for file in tmp_path.iterdir()] == ["log"])

@@ -87,7 +87,18 @@ class Lab:
     interrupts: Interrupts = field(default_factory=Interrupts)
 
     def run(
-        self, engine, *, text=None, configs=None, facts=None, slots=1, clock=None, pressed=False, groups=(), **options
+        self,
+        engine,
+        *,
+        text=None,
+        configs=None,
+        facts=None,
+        slots=1,
+        clock=None,
+        pressed=False,
+        groups=(),
+        recorded=None,
+        **options,
     ):
         """One run; returns what was heard, with the error in it if one ended the run."""
         spec = parse_study(text or self.text, name="lab.yaml")
@@ -110,6 +121,7 @@ class Lab:
                         clock=clock,
                         reports=self.folder / "reports",
                         resume_command="python -m search.run --study lab",
+                        recorded=recorded,
                         sharing=Sharing(tuple(tuple(map(SpecConfig.from_id, group)) for group in groups)),
                     ),
                     executor=InlineExecutor(engine, tuple(map(Slot, range(slots)))),

@@ -8,10 +8,13 @@ from hypothesis import strategies as st
 from optuna.trial import TrialState
 
 from search.config import SpecConfig, tree_bound
+from search.engines import ReplayEngine
+from search.engines.recording import Recording, Row
 from search.errors import BreakerOpen, LaunchFailed
 from search.outcomes import Blame, Evidence, Outcome, Reason
 from search.storage.records import LaunchRecord
 from search.study.blame import settled
+from search.study.context import Recorded
 from search.study.events import Ending
 from search.study.lessons import lessons_of, spared
 from search.testing.engines import Script, ScriptedEngine
@@ -204,3 +207,26 @@ def test_known_config_that_must_fail_alike_is_not_launched_either(lab):
     assert heard.ending is Ending.EXHAUSTED
     # The chains of v1 and of one step start, and so does a wider tree: steps 3 of v2 were never passed.
     assert "v2-k1-s3-d4" not in again.launched and any("v2-k1-s3-d4" in line for line in heard.notices)
+
+
+def test_replay_launches_a_config_that_its_table_measured_where_a_neighbour_failed(lab):
+    failed, fine, failed_too = "v2-k1-s2-d3", "v2-k1-s3-d4", "v2-k1-s4-d5"
+    measured = [
+        Row(config(name), 1, Outcome.MEASURED, concurrency=load, repeat=repeat, output_tps=100.0 * load, boot_s=60.0)
+        for name in ("off", fine)
+        for load in (1, 30, 100)
+        for repeat in (1, 2, 3)
+    ]
+    refused = [Row(config(name), 1, Outcome.FAILED, Reason.ARG_INVALID_COMBO) for name in (failed, failed_too)]
+    table = Recording({"name": "mine"}, (*measured, *refused))
+    starts = table.starts()
+    assert config(fine) in spared(table.space(), [came_up(1, "off"), died(2, failed, Reason.ARG_INVALID_COMBO)])
+    heard = lab.run(
+        ReplayEngine(table),
+        configs=tuple(map(str, table.space())),
+        recorded=Recorded(lambda one: len(starts.get(one, ()))),
+        launches=20,
+    )
+    ends = {launch.asked.config_id: launch.outcome for launch in heard.launches}
+    assert heard.error is None and ends[failed] is not Outcome.MEASURED and ends[fine] is Outcome.MEASURED
+    assert not any(fine in line for line in heard.notices if line.startswith("not launched: "))
