@@ -46,8 +46,8 @@ def gather(spec: StudySpec, dialect: Dialect, *, reports: Path) -> DoctorFacts:
         prompt_fault=fault,
         words=_words(spec, dialect, hardware) if installed else None,
         simulating=simulating(env),
-        links=_all_reduce(spec, hardware, env) if installed else None,
         plugin=_plugin(spec, env) if installed else None,
+        links=_all_reduce(spec, hardware, env) if installed else None,
     )
 
 
