@@ -34,8 +34,12 @@ from search.outcomes import Outcome
 from search.samplers.outlook import LaunchCost
 from search.spec.study import StudySpec
 from search.storage.records import LaunchRecord, Stage
+from search.study.forecasts import MOST_HELD
 from search.study.starts import MOST_PLACES
 
+import os
+
+PLACES = float(os.environ.get("PLACES", "1"))
 SHARES: Final = (0.80, 0.85, 0.90, 0.95, 0.99)
 STUDY: Final = "kimi-k25"
 
@@ -93,13 +97,24 @@ class _Priced(FrontierEntrant):
         self._sampler.expect_cost(self.cost)
         return super().ask(fixed)
 
+    def to_hold(self, group: Sequence[SpecConfig]) -> frozenset[SpecConfig]:
+        """What a start should be able to hold, as `search.study.forecasts.FrontierProspects.to_hold` has it."""
+        outlook, free = self._sampler.outlook(self._study), set(self._sampler.remaining(self._study))
+        wanted = sorted((one for one in group if one in free), key=lambda one: -outlook.worth(one))
+        return frozenset(wanted[:MOST_HELD])
+
 
 class _Server:
     """What runs, who may be measured in it, and what all that took."""
 
-    def __init__(self, table: Table, prices: Prices, *, shares: bool) -> None:
-        self._all = table.space.configs
-        self._prices, self._shares = prices, shares
+    def __init__(self, table: Table, prices: Prices, entrant: _Priced, *, shares: bool) -> None:
+        self._entrant = entrant
+        groups: dict[tuple[object, ...], list[SpecConfig]] = {}
+        for config in table.space.configs if shares else ():
+            if config.speculates:
+                groups.setdefault(_beyond_shape(config), []).append(config)
+        self._groups = {one: group for group in groups.values() if len(group) > 1 for one in group}
+        self._prices = prices
         self._places = 0
         self.held: frozenset[SpecConfig] = frozenset()
         self.seconds = 0.0
@@ -131,11 +146,14 @@ class _Server:
         self.seconds += self._prices.stop
         self.held = frozenset()
 
+    @property
+    def sharing(self) -> frozenset[SpecConfig]:
+        """Configs that could share a start with others."""
+        return frozenset(self._groups)
+
     def _group(self, config: SpecConfig) -> frozenset[SpecConfig]:
-        if not self._shares or not config.speculates:
-            return frozenset()
-        alike = [other for other in self._all if _beyond_shape(other) == _beyond_shape(config)]
-        return frozenset(alike) if len(alike) > 1 else frozenset()
+        others = [other for other in self._groups.get(config, ()) if other != config]
+        return self._entrant.to_hold(others) | {config} if others else frozenset()
 
 
 def _beyond_shape(config: SpecConfig) -> tuple[object, ...]:
@@ -156,14 +174,14 @@ def race(table: Table, task: Task, spec: StudySpec, *, shared: bool) -> Hours:
     whole = LaunchCost(prices.start + prices.stop, tokens, switch_s=prices.switch)
     entrant = _Priced(table, seed=sampler_seed(table.name, task.seed), cost=whole)
     engine = ReplayEngine(table.dealt(task.seed))
-    server = _Server(table, prices, shares=shared)
+    server = _Server(table, prices, entrant, shares=shared)
     start = list(table.start)
     measured: list[SpecConfig] = []
     shares: list[float] = []
     hours: list[float] = []
     while len(hours) < min(task.budget, len(table.space.configs)):
         fixed = start.pop(0) if start else None
-        entrant.cost = replace(whole, held=server.held)
+        entrant.cost = replace(whole, held=server.held, sharing=server.sharing, places=PLACES)
         config = entrant.ask(fixed)
         if config is None:
             break
