@@ -128,6 +128,7 @@ class Note(StrEnum):
     UNSTABLE = "UNSTABLE"
     NOT_VERIFIED = "NOT_VERIFIED"
     SYNTHETIC = "SYNTHETIC"
+    START_DIFFERS = "START_DIFFERS"
 
     @property
     def bars_recommendation(self) -> bool:

@@ -83,7 +83,7 @@ def run_course(table: Table, entrant: Entrant, *, budget: int, seed: int, knows_
         if config is None:
             break
         stage: Stage = "search" if fixed is None else "known" if launches else "baseline"
-        launch, thinking = _launch(table, engine, entrant, config, number=len(launches) + 1, stage=stage)
+        launch, thinking = launched(table, engine, entrant, config, number=len(launches) + 1, stage=stage)
         begun = time.perf_counter()
         entrant.tell(launch)
         seconds.append(spent + thinking + time.perf_counter() - begun)
@@ -101,10 +101,19 @@ def load_minutes(launch: LaunchRecord) -> float:
     return sum(phase.duration_s or 0.0 for phase in launch.phases) / 60.0
 
 
-def _launch(
+def launched(
     table: Table, engine: ReplayEngine, entrant: Entrant, config: SpecConfig, *, number: int, stage: Stage
 ) -> tuple[LaunchRecord, float]:
-    """The launch, and the seconds its sampler thought about skipping a phase."""
+    """The launch, and the seconds its sampler thought about skipping a phase.
+
+    Args:
+        table: What is launched.
+        engine: Over its recording, dealt.
+        entrant: Asked whether the second phase is worth its time.
+        config: What it asked for.
+        number: Of the launch, from 1.
+        stage: Of a study that would ask for it.
+    """
     spec, thinking = table.spec, 0.0
     phases: list[PhaseResult] = []
     outcome, reason, evidence, boot_s, spent_s = Outcome.MEASURED, None, None, None, 0.0

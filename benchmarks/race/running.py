@@ -9,11 +9,15 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from random import Random
+from typing import TypeVar
 
 from benchmarks.race.contest import run_course
 from benchmarks.race.rivals import make_entrant, parse_entry
 from benchmarks.race.scoring import Score, score
 from benchmarks.race.sources import Source, load_table
+
+Asked = TypeVar("Asked")
+Done = TypeVar("Done")
 
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 """Matrices are tiny: threads would only fight over the cores that the races share."""
@@ -66,17 +70,22 @@ def run_tasks(todo: Sequence[Task], *, jobs: int, tell: Callable[[int, Score], N
         tell: Called with the number of races done and the last score.
     """
     scores: list[Score] = []
-    context = multiprocessing.get_context("spawn")
-    with _one_thread_each(), ProcessPoolExecutor(jobs, mp_context=context) if jobs > 1 else nullcontext() as pool:
-        found: Iterator[Score] = map(run_task, todo) if pool is None else pool.map(run_task, todo, chunksize=4)
-        for done in found:
+    with one_thread_each():
+        for done in spread(run_task, todo, jobs=jobs):
             scores.append(done)
             tell(len(scores), done)
     return scores
 
 
+def spread(work: Callable[[Asked], Done], todo: Sequence[Asked], *, jobs: int, chunk: int = 4) -> Iterator[Done]:
+    """Results in the order of what is to do; with more than one job by processes of their own."""
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(jobs, mp_context=context) if jobs > 1 else nullcontext() as pool:
+        yield from map(work, todo) if pool is None else pool.map(work, todo, chunksize=chunk)
+
+
 @contextmanager
-def _one_thread_each() -> Iterator[None]:
+def one_thread_each() -> Iterator[None]:
     """For the processes that are started inside: libraries read these variables when they are loaded."""
     before = {name: os.environ.get(name) for name in ONE_THREAD}
     os.environ.update({name: value or "1" for name, value in before.items()})

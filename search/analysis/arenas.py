@@ -263,6 +263,7 @@ def _readings(axes: Sequence[Objective], launch: LaunchRecord) -> Iterator[tuple
                 phase,
                 of,
                 start=launch.start_number,
+                place=launch.place,
                 slot=str(launch.slot),
                 prompt_set=prompt_set_of(launch, phase),
                 fresh=launch.stage == "confirm",

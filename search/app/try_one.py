@@ -88,7 +88,7 @@ def try_config(
     storage_url(options.storage)
     prepare(parts.folder)
     with interrupts.held(), parts.open_executor() as executor, patient_store(options.storage, interrupts) as store:
-        study = _opened(store, parts)
+        study = opened(store, parts)
         launching(config)
         launcher = Launcher(study_context(parts), executor=executor, store=store, interrupts=interrupts)
         slot = executor.slots[0]
@@ -126,6 +126,15 @@ def _asked(parts: Assembly, text: str | None, raw: tuple[str, ...] | None) -> Sp
         return SpecConfig.from_id(text) if text else spelled_config(raw, parts.dialect, parts.spec.deployment)
     if not text:
         raise UsageError('`try` takes a config, such as "topk=2 num_steps=2" or v1-k2-s2-d7, or `--raw` and words.')
+    return legal_config(parts, text)
+
+
+def legal_config(parts: Assembly, text: str) -> SpecConfig:
+    """The config that a person's words mean, if it can be launched here.
+
+    Raises:
+        UsageError: They are not understood, or a rule refuses the config.
+    """
     config = parse_assignments(text, dialect=parts.dialect)
     explanation = parts.space.explain(config)
     if not explanation.legal or (parts.dialect is None and not explanation.launchable):
@@ -171,7 +180,12 @@ def _likeness(config: SpecConfig, words: Sequence[str], dialect: Dialect, deploy
     return len(spelled & set(words)) - len(spelled - set(words))
 
 
-def _opened(store: Store, parts: Assembly) -> StudyRecord:
+def opened(store: Store, parts: Assembly) -> StudyRecord:
+    """The stored study, made where there is none yet.
+
+    Raises:
+        UsageError: It was measured under other conditions.
+    """
     known = store.study(parts.name)
     if known is not None and (lines := differences(known.fingerprint, parts.fingerprint)):
         raise UsageError(

@@ -6,6 +6,7 @@ from typing import NoReturn
 
 import typer
 
+from search.cli.ab import ab
 from search.cli.clean import clean
 from search.cli.compare import compare
 from search.cli.dashboard import dashboard
@@ -42,6 +43,7 @@ app.command("run")(run)
 app.command("plan")(plan)
 app.command("whatif")(whatif)
 app.command("try", cls=RawCommand)(try_)
+app.command("ab")(ab)
 app.command("doctor")(doctor)
 app.command("links")(links)
 app.command("init")(init)

@@ -56,7 +56,7 @@ def accept_ratio(a: PhaseResult, b: PhaseResult) -> Estimate | None:
     recorded table), the smaller phase is taken to have sent the first of the larger one's: a study
     sends the same prompts in the same order.
     """
-    if (error := _ratio_error(a, b)) is None or a.accept_length is None or b.accept_length is None:
+    if (error := accept_ratio_error(a, b)) is None or a.accept_length is None or b.accept_length is None:
         return None
     value = a.accept_length / b.accept_length
     return Estimate(value, value * exp(-_TWO_SIDED * error), value * exp(_TWO_SIDED * error))
@@ -68,13 +68,13 @@ def accept_drift(c1: PhaseResult, loaded: PhaseResult) -> bool:
     A fall by more than three standard errors, and by more than 5 %, with at least 50 verify
     passes on both sides.
     """
-    if (error := _ratio_error(c1, loaded)) is None or c1.accept_length is None or loaded.accept_length is None:
+    if (error := accept_ratio_error(c1, loaded)) is None or c1.accept_length is None or loaded.accept_length is None:
         return False
     fall = log(c1.accept_length / loaded.accept_length)
     return fall > max(_BEYOND * error, -log(1 - _MATTERS))
 
 
-def _ratio_error(a: PhaseResult, b: PhaseResult) -> float | None:
+def accept_ratio_error(a: PhaseResult, b: PhaseResult) -> float | None:
     """Standard error of the logarithm of the ratio of two accept lengths; None where it is not known."""
     noises = (_pass_noise(a), _pass_noise(b))
     if noises[0] is None or noises[1] is None:

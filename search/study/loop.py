@@ -24,6 +24,7 @@ from search.study.quarantine import REST_MINUTES, Quarantine
 from search.study.scheduler import Agenda, Job
 from search.study.signals import Interrupts
 from search.study.trials import Trials
+from search.study.trust import Trust
 from search.study.workers import Crew, Landed, crew_for
 
 _log = logging.getLogger(__name__)
@@ -73,6 +74,9 @@ class Loop:
         self._interrupts = interrupts
         self._crew: Crew = crew_for(executor, context.clock, interrupts)
         self._quarantine = Quarantine(executor.slots, context.clock, is_clean=executor.slot_is_clean)
+        self._trust = Trust(
+            context.spec.axes, context.reports, notice=watch.notice, amend=self._amend, end=launcher.starts.end
+        )
         self._breaker = Breaker(context.spec.budget.failures_in_a_row)
         self._jobs: dict[int, Job] = {}
         self._ending: Ending | None = None
@@ -203,6 +207,7 @@ class Loop:
         launched = self._settled(landed.launched)
         record = launched.record
         self._progress.ended(record)
+        self._trust.saw(record, self._progress.launches)
         self._listener.launched(record, self._progress.judgements(record))
         rests = self._quarantine.saw(landed.slot, launched)
         stop = self._stop(job, launched)
@@ -216,6 +221,10 @@ class Loop:
         if rests is not None:
             self._agenda.forget(landed.slot.index)
             self._notice(f"slot {landed.slot.index} is not used for {REST_MINUTES:g} minutes: {rests}")
+
+    def _amend(self, record: LaunchRecord) -> None:
+        self._launcher.amend(record)
+        self._progress.amended(record)
 
     def _settled(self, launched: Launched) -> Launched:
         """The launch with the blame that all launches together show, stored so."""

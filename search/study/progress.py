@@ -63,6 +63,10 @@ class Progress:
         """Take note of a launch that ended. They stay in the order of their numbers, as a rebuilt report has them."""
         insort(self.launches, record, key=lambda launch: launch.number)
 
+    def amended(self, record: LaunchRecord) -> None:
+        """Take note of what a launch that ended came to since."""
+        self.launches = [record if one.number == record.number else one for one in self.launches]
+
     def reread(self) -> None:
         """Take note of what other drivers have launched."""
         here = {record.number for record in self.under_way.values()}

@@ -34,10 +34,12 @@ from search.study.neighbours import Neighbours
 from search.study.progress import Progress
 from search.study.resume import open_study, settle
 from search.study.scheduler import Agenda
+from search.study.sharing import NO_SHARING
 from search.study.signals import Interrupts
 from search.study.stages import MOST_LADDERS, StageBudgets
 from search.study.starts import Starts
 from search.study.trials import Trials
+from search.study.trust import differs
 
 
 def run_study(
@@ -101,7 +103,7 @@ def run_study(
         if kind == "measured":
             _scrub_what_was_cut(context, launches)
         progress = Progress(context, store=store, budget=budget, launches=launches)
-        starts = Starts(context.sharing, watch.notice)
+        starts = Starts(NO_SHARING if differs(launches) else context.sharing, watch.notice)
         loop = Loop(
             context,
             executor=executor,

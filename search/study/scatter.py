@@ -77,6 +77,7 @@ def _readings(axis: Objective, launch: LaunchRecord, phases: Sequence[PhaseResul
             phase,
             axis.of,
             start=launch.start_number,
+            place=launch.place,
             slot=str(launch.slot),
             prompt_set="held-out" if is_held_out(phase, launch.stage) else "search",
             fresh=launch.stage == "confirm",

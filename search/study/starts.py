@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -49,10 +49,18 @@ class Starts:
     Args:
         sharing: Which configs may share a start.
         notice: Gets one line when sharing ends.
+        stages: Whose measurements may share a start.
     """
 
-    def __init__(self, sharing: Sharing, notice: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        sharing: Sharing,
+        notice: Callable[[str], None] = lambda _: None,
+        *,
+        stages: Collection[Stage] = SHARING_STAGES,
+    ) -> None:
         self._sharing = sharing
+        self._stages = stages
         self._notice = notice
         self._lock = threading.Lock()
         self._open: dict[int, OpenStart] = {}
@@ -66,7 +74,7 @@ class Starts:
 
     def beside(self, config: SpecConfig, stage: Stage) -> tuple[SpecConfig, ...]:
         """What else a start for a config is to be able to hold; empty where it is to be the config's own."""
-        return self._sharing.beside(config) if self.shares and stage in SHARING_STAGES else ()
+        return self._sharing.beside(config) if self.shares and stage in self._stages else ()
 
     def serving(self, slot: int, config: SpecConfig, stage: Stage) -> OpenStart | None:
         """The open start of a slot, if a config may be measured in it next."""

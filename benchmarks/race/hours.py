@@ -1,0 +1,277 @@
+"""GPU hours to a share of the front: starts that hold many shapes against one start per config.
+
+    nice python -m benchmarks.race.hours --half heldout --skip 512 --count 18 --seeds 2
+
+The same sampler races twice on each table under the same prices: a start, a switch, and the phases of `kimi-k25` at
+the pace each config really has. Once every config has a start of its own; once configs that differ in their shape
+alone share starts, as a study shares them: places are bounded, a failure beside others is tried once more alone, and
+that ends the open start. No phase of any table, and no price, was chosen by what comes out here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from benchmarks.race.contest import launched
+from benchmarks.race.rivals.frontier import FrontierEntrant
+from benchmarks.race.running import one_thread_each, sampler_seed, spread
+from benchmarks.race.sources import HERE, Source, folders, load_table, own_worlds
+from benchmarks.race.summary import quantile
+from benchmarks.race.tables import Table
+from benchmarks.race.worlds import HALVES
+from search.app.assembly import read_spec
+from search.app.options import RunOptions
+from search.config import SpecConfig
+from search.engines import ReplayEngine
+from search.outcomes import Outcome
+from search.samplers.outlook import LaunchCost
+from search.spec.study import StudySpec
+from search.storage.records import LaunchRecord, Stage
+from search.study.forecasts import MOST_HELD
+from search.study.starts import MOST_PLACES
+
+PLACES = float(os.environ.get("PLACES", "1"))
+SHARES: Final = (0.80, 0.85, 0.90, 0.95, 0.99)
+STUDY: Final = "kimi-k25"
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """What things take, in seconds."""
+
+    start: float = 780.0
+    stop: float = 20.0
+    switch: float = 40.0
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One table and seed, raced both ways."""
+
+    source: Source
+    seed: int
+    budget: int
+    prices: Prices
+
+
+@dataclass(frozen=True, slots=True)
+class Hours:
+    """One race.
+
+    Attributes:
+        shares: Of the true hypervolume, after each measurement.
+        hours: Of the GPUs, up to and with each measurement.
+        starts: Of servers, in the whole race.
+    """
+
+    table: str
+    group: str
+    seed: int
+    shared: bool
+    shares: tuple[float, ...]
+    hours: tuple[float, ...]
+    starts: int
+
+    def to(self, share: float) -> float:
+        """Hours until a share was reached; infinite where it was not."""
+        return next((h for s, h in zip(self.shares, self.hours, strict=True) if s >= share), math.inf)
+
+
+class _Priced(FrontierEntrant):
+    """The product's sampler, told what a measurement costs now: as `search.study.forecasts.launch_cost` tells it."""
+
+    def __init__(self, table: Table, *, seed: int, cost: LaunchCost) -> None:
+        super().__init__(table, seed=seed)
+        self.cost = cost
+
+    def ask(self, fixed: SpecConfig | None) -> SpecConfig | None:
+        self._sampler.expect_cost(self.cost)
+        return super().ask(fixed)
+
+    def to_hold(self, group: Sequence[SpecConfig]) -> frozenset[SpecConfig]:
+        """What a start should be able to hold, as `search.study.forecasts.FrontierProspects.to_hold` has it."""
+        outlook, free = self._sampler.outlook(self._study), set(self._sampler.remaining(self._study))
+        wanted = sorted((one for one in group if one in free), key=lambda one: -outlook.worth(one))
+        return frozenset(wanted[:MOST_HELD])
+
+
+class _Server:
+    """What runs, who may be measured in it, and what all that took."""
+
+    def __init__(self, table: Table, prices: Prices, entrant: _Priced, *, shares: bool) -> None:
+        self._entrant = entrant
+        groups: dict[tuple[object, ...], list[SpecConfig]] = {}
+        for config in table.space.configs if shares else ():
+            if config.speculates:
+                groups.setdefault(_beyond_shape(config), []).append(config)
+        self._groups = {one: group for group in groups.values() if len(group) > 1 for one in group}
+        self._prices = prices
+        self._places = 0
+        self.held: frozenset[SpecConfig] = frozenset()
+        self.seconds = 0.0
+        self.starts = 0
+
+    def run(self, config: SpecConfig, *, fails: bool) -> None:
+        """Switch or start; a config that fails beside others is started once more alone."""
+        if config in self.held:
+            self.seconds += self._prices.switch
+            self._places += 1
+        else:
+            self._begin()
+            self.held, self._places = self._group(config), 1
+        if fails:
+            if self.held:
+                self._end()
+                self._begin()
+            self.held = frozenset()  # the failed one is gone by itself
+        elif not self.held or self._places >= MOST_PLACES:
+            self._end()
+
+    def _begin(self) -> None:
+        if self.held:
+            self._end()
+        self.seconds += self._prices.start
+        self.starts += 1
+
+    def _end(self) -> None:
+        self.seconds += self._prices.stop
+        self.held = frozenset()
+
+    @property
+    def sharing(self) -> frozenset[SpecConfig]:
+        """Configs that could share a start with others."""
+        return frozenset(self._groups)
+
+    def _group(self, config: SpecConfig) -> frozenset[SpecConfig]:
+        others = [other for other in self._groups.get(config, ()) if other != config]
+        return self._entrant.to_hold(others) | {config} if others else frozenset()
+
+
+def _beyond_shape(config: SpecConfig) -> tuple[object, ...]:
+    return config.spec_version, config.allreduce_fusion, config.extra
+
+
+def race(table: Table, task: Task, spec: StudySpec, *, shared: bool) -> Hours:
+    """One race, to its budget of measurements.
+
+    Args:
+        table: What is measured.
+        task: Its seed, budget and prices.
+        spec: Names what the phases measure.
+        shared: Whether configs share starts.
+    """
+    tokens = tuple(float(_tokens(spec, load)) for load in table.spec.objective_loads)
+    prices = task.prices
+    whole = LaunchCost(prices.start + prices.stop, tokens, switch_s=prices.switch)
+    entrant = _Priced(table, seed=sampler_seed(table.name, task.seed), cost=whole)
+    engine = ReplayEngine(table.dealt(task.seed))
+    server = _Server(table, prices, entrant, shares=shared)
+    start = list(table.start)
+    measured: list[SpecConfig] = []
+    shares: list[float] = []
+    hours: list[float] = []
+    while len(hours) < min(task.budget, len(table.space.configs)):
+        fixed = start.pop(0) if start else None
+        entrant.cost = replace(whole, held=server.held, sharing=server.sharing, places=PLACES)
+        config = entrant.ask(fixed)
+        if config is None:
+            break
+        stage: Stage = "search" if fixed is None else "known" if hours else "baseline"
+        launch, _ = launched(table, engine, entrant, config, number=len(hours) + 1, stage=stage)
+        entrant.tell(launch)
+        server.run(config, fails=launch.reason is not None)
+        server.seconds += _phases_s(launch, tokens, table.spec.objective_loads)
+        measured += [config] if launch.outcome is Outcome.MEASURED else []
+        shares.append(table.share(measured))
+        hours.append(server.seconds / 3600)
+    return Hours(table.name, table.group, task.seed, shared, tuple(shares), tuple(hours), server.starts)
+
+
+def _tokens(spec: StudySpec, load: int) -> int:
+    """What the study measures at a load, warm-up included, were it an objective's."""
+    phase = spec.measure.phase(load, warm=False)
+    once = phase.requests * phase.output_tokens
+    return spec.tokens_at(load) + (0 if load in spec.objective_loads else (spec.measure.repeats - 1) * once)
+
+
+def _phases_s(launch: LaunchRecord, tokens: Sequence[float], loads: Sequence[int]) -> float:
+    """At the pace that was measured."""
+    total = 0.0
+    for load, count in zip(loads, tokens, strict=True):
+        if rates := [phase.output_tps for phase in launch.repeats(load)]:
+            total += count * len(rates) / sum(rates)
+    return total
+
+
+def run_task(task: Task) -> tuple[Hours, Hours]:
+    """Both races of one table and seed: apart, shared."""
+    table, spec = load_table(task.source), read_spec(RunOptions(here=HERE, study=STUDY))
+    return race(table, task, spec, shared=False), race(table, task, spec, shared=True)
+
+
+def rows(found: Sequence[tuple[Hours, Hours]]) -> Iterator[dict[str, object]]:
+    """By group and share: median and ninth decile of the hours, apart and shared, and their ratio."""
+    for group in dict.fromkeys(apart.group for apart, _ in found):
+        mine = [pair for pair in found if pair[0].group == group]
+        for share in SHARES:
+            ends = [[pair[way].to(share) for pair in mine] for way in (0, 1)]
+            row: dict[str, object] = {"group": group, "races": len(mine), "share": share}
+            for name, part in (("median", 0.5), ("p90", 0.9)):
+                apart, shared = (quantile(values, part) for values in ends)
+                row[name] = {"apart": _told(apart), "shared": _told(shared), "ratio": _told(shared / apart)}
+            row["missed"] = [sum(map(math.isinf, values)) / len(mine) for values in ends]
+            yield row
+
+
+def _told(value: float) -> float | None:
+    return round(value, 3) if math.isfinite(value) else None
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Race and print."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.race.hours")
+    parser.add_argument("--worlds", nargs="+", type=Path, default=[], metavar="DIR")
+    parser.add_argument("--half", nargs="+", choices=HALVES, default=[])
+    parser.add_argument("--count", type=int, default=18)
+    parser.add_argument("--skip", type=int, default=0)
+    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--budget", type=int, default=40, help="measurements of a race")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--races", type=Path, help="append every race there, a line of JSON each, as it ends")
+    options = parser.parse_args(arguments)
+    sources = [source for path in options.worlds for source in folders(path)]
+    sources += [source for half in options.half for source in own_worlds(half, options.count, skip=options.skip)]
+    prices = Prices()
+    todo = [Task(source, seed, options.budget, prices) for source in sources for seed in range(options.seeds)]
+    found: list[tuple[Hours, Hours]] = []
+    with one_thread_each():
+        for pair in spread(run_task, todo, jobs=options.jobs, chunk=1):
+            found.append(pair)
+            ends = ", ".join(f"{one.to(0.95):.2f} h ({one.starts} starts)" for one in pair)
+            sys.stderr.write(
+                f"{len(found)} of {len(todo)}: {pair[0].group} {pair[0].table}: apart, shared {ends} to 95%\n"
+            )
+            if options.races:
+                with options.races.open("a", encoding="utf-8") as file:
+                    file.writelines(json.dumps(asdict(one)) + "\n" for one in pair)
+    told = list(rows(found))
+    for row in told:
+        print(json.dumps(row))
+    if options.json:
+        tables = [f"{source.group}/{Path(source.where).name}" for source in sources]
+        asked = {"tables": tables, "seeds": options.seeds, "budget": options.budget}
+        options.json.write_text(json.dumps({"asked": asked, "rows": told}, indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
