@@ -41,6 +41,12 @@ _GAVE_NUMBERS = frozenset({Outcome.MEASURED, Outcome.GATED})
 T = TypeVar("T")
 
 
+_LEAST, _MOST = 1e-9, 1e12
+"""Between which every rate and time lies that anybody measured: reciprocals and products of such numbers stay finite."""
+
+_A_POSITIVE = "a positive number from 1e-9 to 1e12"
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """One repeat of a phase, or a launch (or phase) that failed.
@@ -147,9 +153,9 @@ def parse_row(cells: Mapping[str, str], *, knobs: Sequence[str], where: str) -> 
         concurrency=cell("concurrency", _count, "a whole number from 1"),
         repeat=cell("repeat", _count, "a whole number from 1"),
         requests=cell("requests", _count, "a whole number from 1"),
-        output_tps=cell("output_tps", _positive, "a positive number"),
-        tpot_ms=cell("tpot_ms", _positive, "a positive number"),
-        ttft_ms=cell("ttft_ms", _positive, "a positive number"),
+        output_tps=cell("output_tps", _positive, _A_POSITIVE),
+        tpot_ms=cell("tpot_ms", _positive, _A_POSITIVE),
+        ttft_ms=cell("ttft_ms", _positive, _A_POSITIVE),
         accept_length=cell("accept_length", _accept, "a number from 1"),
         accept_histogram=cell("accept_histogram", _histogram, "counts such as `21/14/69`") or (),
         boot_s=cell("boot_s", _seconds, "seconds from 0"),
@@ -273,7 +279,7 @@ def _seconds(text: str) -> float:
 
 def _positive(text: str) -> float:
     value = _seconds(text)
-    if value == 0:
+    if not _LEAST <= value <= _MOST:
         raise ValueError(text)
     return value
 

@@ -75,7 +75,7 @@ def model_identity(model: str, env: Mapping[str, str]) -> str:
         is neither.
     """
     folder = Path(model).expanduser()
-    if folder.is_dir():
+    if os.path.isdir(folder):  # noqa: PTH112, `Path.is_dir` raises where a name is too long
         return _folder_identity(folder)
     revision = _cached_revision(model, env)
     return f"revision {revision}" if revision else ""
@@ -84,10 +84,10 @@ def model_identity(model: str, env: Mapping[str, str]) -> str:
 def model_folder(model: str, env: Mapping[str, str]) -> Path | None:
     """Where a model's files lie: the folder itself, or its newest snapshot in the hub's cache; None without one."""
     folder = Path(model).expanduser()
-    if folder.is_dir():
+    if os.path.isdir(folder):  # noqa: PTH112, `Path.is_dir` raises where a name is too long
         return folder
     snapshot = _cached_model(model, env) / "snapshots" / (_cached_revision(model, env) or "none")
-    return snapshot if snapshot.is_dir() else None
+    return snapshot if os.path.isdir(snapshot) else None  # noqa: PTH112
 
 
 def _installed(python: str, env: Mapping[str, str], timeout_s: float) -> dict[str, str]:

@@ -105,7 +105,9 @@ def test_phase_that_broke_is_a_failure_of_that_phase_alone(table):
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        (OFF.replace("110.363", "fast"), "`output_tps` is a positive number, but got 'fast'"),
+        (OFF.replace("110.363", "fast"), "`output_tps` is a positive number from 1e-9 to 1e12, but got 'fast'"),
+        (OFF.replace("110.363", "1e-320"), "`output_tps` is a positive number"),
+        (OFF.replace("110.363", "1e300"), "`output_tps` is a positive number"),
         (OFF.replace("110.363", "-1"), "`output_tps` is a positive number"),
         (OFF.replace("110.363", "nan"), "`output_tps` is a positive number"),
         (OFF.replace("110.363", ""), "output_tps, but the cells are empty"),

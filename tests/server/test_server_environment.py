@@ -7,7 +7,7 @@ import pytest
 from test_server_host import FakeNvml
 
 from search.errors import HostUnfit
-from search.host.environment import FACTS, model_identity, probe_environment
+from search.host.environment import FACTS, model_folder, model_identity, probe_environment
 from search.testing import install_fake_sglang
 
 
@@ -134,3 +134,7 @@ def test_hub_model_is_told_by_its_cached_revision(tmp_path, variables):
     refs.mkdir(parents=True)
     (refs / "main").write_text("0123abc\n")
     assert model_identity("owner/name", env) == "revision 0123abc"
+
+
+def test_name_that_no_file_system_takes_is_no_model_folder():
+    assert model_folder("x" * 5000, {}) is None
