@@ -106,6 +106,10 @@ RUN = {
         Shown("--study kimi-k25 --simulate", program="search.run", says="SIMULATED"),
         Shown("report --study kimi-k25", says="by the cost model"),
         Shown(
+            "ab CONFIG_A CONFIG_B --study NAME --simulate",
+            ["ab", "v2-k1-s2-d3", "v2-k2-s2-d7", "--study", "kimi-k25-switching", "--simulate"],
+        ),
+        Shown(
             "report --study X --traffic 1:60%,30:40%", ["report", "--study", "kimi-k25", "--traffic", "1:60%,30:40%"]
         ),
         Shown('whatif --study NAME "topk=2 num_steps=2"', ["whatif", "--study", "kimi-k25", "topk=2 num_steps=2"]),
@@ -187,7 +191,7 @@ def test_commands_of_the_docs_run_in_their_order(about, tmp_path, monkeypatch):
     (tmp_path / "table.md").write_text(TABLE)
     for one in RUN[about]:
         words = one.typed or shlex.split(one.line)
-        quick = ["--launches", "3"] if "--simulate" in words else []
+        quick = ["--launches", "3"] if "--simulate" in words and words[0] != "ab" else []
         piped = TABLE if "-" in words else None
         done = CliRunner().invoke(run_app if one.program == "search.run" else app, [*words, *quick], input=piped)
         assert done.exit_code == one.ends, (one.line, done.output)

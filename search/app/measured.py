@@ -12,7 +12,6 @@ from typing import Any
 from search.app.assembly import Assembly, RawWords, assembly_of, read_spec
 from search.app.command_line import command_line
 from search.app.options import RunOptions
-from search.app.report_content import is_calibrated
 from search.app.sharing import start_plan
 from search.cluster import Executor, InlineExecutor
 from search.contracts import Slot
@@ -25,6 +24,7 @@ from search.preflight.installed_check import check_arguments
 from search.preflight.requirements import missing_for
 from search.server.reaper import reap_orphans
 from search.space import Space
+from search.spec.calibrated import is_calibrated
 from search.spec.fingerprint import fingerprint
 from search.spec.stored import masker_of
 from search.spec.study import StudySpec

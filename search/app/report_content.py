@@ -13,12 +13,13 @@ from search.app.schedule import adaptive_steps
 from search.app.serving import serving_command
 from search.config import SpecConfig
 from search.dialects import Dialect, for_release
-from search.errors import SearchError, UnknownRelease, UsageError
+from search.errors import SearchError, UnknownRelease
 from search.physics.files import load_physics
 from search.report.content import ReportContent, ServingCommand
 from search.server.command import server_command
 from search.server.ports import PortBlock
 from search.space import SpaceSummary
+from search.spec.calibrated import is_calibrated
 from search.spec.study import StudySpec
 from search.storage.records import LaunchRecord, StudyRecord
 from search.storage.store import Store
@@ -93,15 +94,6 @@ class ContentBuilder:
                 )
         except SearchError:
             return
-
-
-def is_calibrated(spec: StudySpec) -> bool:
-    """Whether the study's cost model was fitted to numbers of its own model and GPUs; False where it cannot be read."""
-    try:
-        physics = load_physics(spec.simulation.physics)
-    except UsageError:
-        return False
-    return physics.is_calibrated_for(target=spec.model.target, kind=spec.hardware.kind)
 
 
 def rehearsed(judgement: Judgement) -> Judgement:
