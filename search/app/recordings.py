@@ -43,7 +43,8 @@ def spec_of_recording(recording: Recording) -> StudySpec:
     recorded = {config.config_id for config in recording.space()}
     questions = {name: question for name, question in spec.questions.items() if recorded.issuperset(question.configs)}
     known = tuple(config_id for config_id in spec.known if config_id in recorded)
-    return spec.model_copy(update={"known": known, "questions": questions})
+    # A second phase is launched, not replayed, and its condition may be a question that was left out.
+    return spec.model_copy(update={"known": known, "questions": questions, "escalation": None})
 
 
 def recording_facts(recording: Recording, folder: Path) -> dict[str, str]:
