@@ -37,9 +37,6 @@ from search.storage.records import LaunchRecord, Stage
 from search.study.forecasts import MOST_HELD
 from search.study.starts import MOST_PLACES
 
-import os
-
-PLACES = float(os.environ.get("PLACES", "1"))
 SHARES: Final = (0.80, 0.85, 0.90, 0.95, 0.99)
 STUDY: Final = "kimi-k25"
 
@@ -146,11 +143,6 @@ class _Server:
         self.seconds += self._prices.stop
         self.held = frozenset()
 
-    @property
-    def sharing(self) -> frozenset[SpecConfig]:
-        """Configs that could share a start with others."""
-        return frozenset(self._groups)
-
     def _group(self, config: SpecConfig) -> frozenset[SpecConfig]:
         others = [other for other in self._groups.get(config, ()) if other != config]
         return self._entrant.to_hold(others) | {config} if others else frozenset()
@@ -181,7 +173,7 @@ def race(table: Table, task: Task, spec: StudySpec, *, shared: bool) -> Hours:
     hours: list[float] = []
     while len(hours) < min(task.budget, len(table.space.configs)):
         fixed = start.pop(0) if start else None
-        entrant.cost = replace(whole, held=server.held, sharing=server.sharing, places=PLACES)
+        entrant.cost = replace(whole, held=server.held)
         config = entrant.ask(fixed)
         if config is None:
             break

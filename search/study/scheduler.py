@@ -89,6 +89,7 @@ class Agenda:
         neighbours: Told what failed starts teach; None where nothing is to be left out.
         unmeasured_slots: Slots that must measure a baseline of their own first.
         held: Of a slot: configs that its open start can be switched to.
+        anchor: Of a slot: what its open start is due to be measured with again; no trial of its own.
 
     Attributes:
         spent: The budget that ended the search.
@@ -110,8 +111,9 @@ class Agenda:
         neighbours: Neighbours | None = None,
         unmeasured_slots: Collection[int] = (),
         held: Callable[[int], Collection[SpecConfig]] = lambda _: (),
+        anchor: Callable[[int], SpecConfig | None] = lambda _: None,
     ) -> None:
-        self._held = held
+        self._held, self._anchor = held, anchor
         self._trials = trials
         self._progress = progress
         self._prospects = prospects
@@ -176,7 +178,7 @@ class Agenda:
         """Plan a second attempt if the launch deserves one and there is one left; else its end stands."""
         if job.again or is_static_fault(record) or record.outcome is Outcome.INTERRUPTED:
             return False
-        if job.stage in ("confirm", "ladder", "closing"):
+        if job.stage in ("confirm", "ladder", "closing") or (job.stage == "search" and job.trial is None):
             return False
         if failed_beside(record):
             # Another start's memory, graphs and plugin were around it: alone it shows whether the config is to blame.
@@ -211,6 +213,9 @@ class Agenda:
             self._check(slot, "baseline")
             self._unmeasured_slots.discard(slot)
             return self.own_baseline(slot)
+        if (anchor := self._anchor(slot)) is not None:
+            self._check(slot, "search")
+            return Job(anchor, "search", "the first of its start again: does its place matter?", slot=slot)
         for stage, why in _FIXED_STAGES.items():
             if (job := self._from_list(slot, stage, why) or self._from_late(slot, others, stage=stage)) is not None:
                 return job
