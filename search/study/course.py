@@ -48,6 +48,14 @@ class Course:
     refused: bool = False
     lossless: tuple[OutputCheck, ...] = ()
 
+    @property
+    def spare_s(self) -> float:
+        """What a further phase is held against: its server's start, or this measurement so far where it needed none."""
+        if self.boot_s is not None:
+            return self.boot_s
+        measured = sum(result.warmup_s + (result.duration_s or 0.0) for result in self.phases)
+        return (self.switch_s or 0.0) + measured
+
     def closed(
         self,
         record: LaunchRecord,

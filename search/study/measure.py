@@ -38,7 +38,8 @@ PROBE_REPEAT = 0
 _COMPARED = 2
 """Least repeats of what is compared in the end, so that it shows how far repeats differ."""
 _CHEAP = 0.2
-"""A watch phase may take this share of its boot; the first baseline's may take as long as the boot."""
+"""A watch phase may take this share of its boot (after a switch: of the measurement so far); the first baseline's may take as
+long as the boot."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -308,7 +309,8 @@ class Measurer:
             return replace(session.measure(phase, repeat), gpus=self._spec.model.tp)
 
     def _is_cheap(self, concurrency: int, course: Course, *, share: float) -> bool:
-        """Whether a watch phase should take no longer than a share of the boot did, at the throughput just seen.
+        """Whether a watch phase should take no longer than a share of the boot did, at the throughput just seen; where
+        there was no boot, of the measurement so far.
 
         Throughput between measured loads is taken from the nearest one, scaled down (never up)
         in proportion to the concurrency.
@@ -319,4 +321,4 @@ class Measurer:
         )
         rate = near.output_tps * min(1.0, concurrency / near.concurrency)
         phase = self._spec.measure.phase(concurrency, warm=False)
-        return phase.requests * phase.output_tokens <= rate * share * (course.boot_s or 0.0)
+        return phase.requests * phase.output_tokens <= rate * share * course.spare_s
