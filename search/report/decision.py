@@ -13,6 +13,7 @@ from search.config import SpecConfig
 from search.metrics import gain_percent
 from search.outcomes import Note, Outcome
 from search.report.content import ReportContent
+from search.report.starts import starts_words
 from search.report.text import counted, duration, gain_bounds, lossless_words, one_line
 
 Verdict: TypeAlias = Literal["on", "off", "open", "baselines", "nothing", "rehearsal"]
@@ -249,14 +250,14 @@ def _basis(content: ReportContent, choices: Sequence[Choice]) -> Iterator[str]:
     hours = duration(sum(launch.duration_s or 0 for launch in launches))
     gpus = spec.hardware.kind if spec.hardware.gpus == 1 else f"{spec.hardware.gpus} x {spec.hardware.kind}"
     where = {"measured": f"on {gpus}", "replay": "of a recording", "simulated": "by the cost model"}[content.study.kind]
-    text = f"{counted(len(launches), 'start')} in {hours} {where}; {counted(len(content.judgement.results), 'config')} measured"
+    text = f"{starts_words(launches)} in {hours} {where}; {counted(len(content.judgement.results), 'config')} measured"
     if content.space is not None:
         text += f" of {len(content.space.launchable)} that can be launched"
     yield f"{text}."
     by_config = {result.config: result for result in content.judgement.results}
     for choice in choices:
         if (result := by_config.get(choice.config)) is not None:
-            yield f"`{choice.config}`: {_gains(result, choice)}{_starts(result)}."
+            yield f"`{choice.config}`: {_gains(result, choice)}{_starts(content, result)}."
     for winner in content.judgement.objective_winners:
         metric = winner.objective.metric
         gain = (
@@ -281,8 +282,8 @@ def _gains(result: ConfigResult, choice: Choice) -> str:
     return f"{', '.join(told)}; " if told else ""
 
 
-def _starts(result: ConfigResult) -> str:
-    text = counted(len(result.launches), "start")
+def _starts(content: ReportContent, result: ConfigResult) -> str:
+    text = starts_words([launch for launch in content.launches if launch.number in result.launches])
     if result.confirmed:
         loads = loads_words(sorted(result.confirmed_loads)) if result.confirmed_loads else ""
         return f"{text}, confirmed on prompts kept back for it{f' at {loads}' if loads else ''}"

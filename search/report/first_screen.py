@@ -8,7 +8,8 @@ from search.report import figures
 from search.report.blocks import Figure
 from search.report.content import ReportContent, ServingCommand
 from search.report.decision import Decision, decide, loads_words
-from search.report.text import counted, duration
+from search.report.starts import starts_words
+from search.report.text import duration
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,6 @@ def _setting(content: ReportContent) -> str:
         else f"{model.target} ({model.algorithm})",
         hardware.kind if hardware.gpus == 1 else f"{hardware.gpus} x {hardware.kind}",
         f"SGLang {engine.release}" if engine.release else "",
-        f"{counted(len(content.launches), 'start')} in {duration(sum(one.duration_s or 0 for one in content.launches))}",
+        f"{starts_words(content.launches)} in {duration(sum(one.duration_s or 0 for one in content.launches))}",
     )
     return " · ".join(part for part in parts if part)

@@ -132,7 +132,7 @@ def test_unknown_study_lists_the_known_ones(here):
     done = run("--study", "kimi-k26", "--simulate")
     assert done.exit_code == 2
     assert "Did you mean kimi-k25?" in done.stderr
-    assert "h200-lab, kimi-k25" in done.stderr
+    assert "Known studies: h200-lab, " in done.stderr and "kimi-k25, kimi-k25-switching" in done.stderr
     assert list(here.iterdir()) == []
 
 
@@ -147,7 +147,7 @@ def test_study_that_this_folder_adds_is_found_before_the_packaged_ones(here):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((), "Known studies: h200-lab, kimi-k25"),
+        ((), "Known studies: h200-lab, "),
         ((*SIMULATED, "--launches", "0"), "--launches"),
         ((*SIMULATED, "--bogus"), "--bogus"),
         ((*SIMULATED, "--executor", "slurm"), "`--executor` is one of ray, inline, but got 'slurm'"),
@@ -178,10 +178,9 @@ def test_report_of_a_storage_that_is_not_there_makes_none(here):
 
 def test_help_lists_exactly_the_commands_that_exist():
     listed = [line.split()[0] for line in search("--help").stdout.split("Commands:")[1].splitlines() if line.strip()]
-    assert {"run", "plan", "whatif", "try", "report", "dashboard", "record", "import", "compare", "clean"} <= set(
+    assert {"run", "plan", "whatif", "try", "ab", "report", "dashboard", "record", "import", "compare", "clean"} <= set(
         listed
     )
-    assert not {"ab"} & set(listed)
 
 
 def spawn(*words, program=("-m", "search.run")):
@@ -266,8 +265,9 @@ def test_no_study_named_lists_those_there_are(here):
     (here / "spaces").mkdir()
     (here / "spaces" / "mine.yaml").write_text("study: mine\ntitle: My own model\n")
     told = run().stderr
-    assert "  kimi-k25  Kimi-K2.5 with EAGLE-3 on 8x RTX PRO 6000 Blackwell (packaged)" in told
-    assert "  mine      My own model (in ./spaces)" in told
+    lines = [" ".join(line.split()) for line in told.splitlines()]
+    assert "kimi-k25 Kimi-K2.5 with EAGLE-3 on 8x RTX PRO 6000 Blackwell (packaged)" in lines
+    assert "mine My own model (in ./spaces)" in lines
     assert "python -m search init" in told
     run(*SIMULATED, "--launches", "1", "-q")
     for command in ("report", "record"):
