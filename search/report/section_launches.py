@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import fmean
 
+from search.analysis.hours import hours_by_stage
 from search.metrics import mean_rate
 from search.report.blocks import (
     Block,
@@ -57,6 +58,27 @@ def starts(content: ReportContent) -> Iterator[Block]:
     if content.launches:
         title = "Every measurement" if are_shared(content.launches) else "Every start"
         yield Fold(f"{title}: {len(content.launches)}", (_launches(content),))
+        yield Fold("Where the hours went", (_hours(content),))
+
+
+def _hours(content: ReportContent) -> Block:
+    names = ("start", "switch", "warm-up", "phases", "the rest", "in all")
+    columns = (
+        Column("stage"),
+        Column("measurements", numeric=True),
+        Column("starts", numeric=True),
+        *(Column(name, numeric=True) for name in names),
+    )
+    rows = [
+        (
+            Cell(row.stage or "all"),
+            number_cell(row.measurements, text=str(row.measurements)),
+            number_cell(row.starts, text=str(row.starts)),
+            *map(_time, (row.start_s, row.switch_s, row.warmup_s, row.phase_s, row.rest_s, row.total_s)),
+        )
+        for row in hours_by_stage(content.launches)
+    ]
+    return table(columns, rows, name="hours")
 
 
 def _launches(content: ReportContent) -> Block:

@@ -69,7 +69,7 @@ class _Later:
 class Agenda:
     """Gives each idle slot its next job.
 
-    Flakes are repeated at once. What the host spoiled is repeated later (at the end of a fixed
+    Flakes are repeated at once; what failed in a start for several configs, alone once that start is over. What the host spoiled is repeated later (at the end of a fixed
     stage, after the next proposal of the search), on another slot while there is one. Every
     config has one second attempt at most; the budget bounds them over the study.
 
@@ -129,6 +129,7 @@ class Agenda:
         self._listed: dict[Stage, list[SpecConfig]] = {"baseline": list(baselines), "known": list(known)}
         self._soon: list[Job] = []
         self._late: list[_Later] = []
+        self._alone: list[Job] = []
         self._proposed = 0
         self._closed: set[int] = set()
         self._final = False
@@ -160,7 +161,7 @@ class Agenda:
                 self.spent, self.unfound = spent.ending, self._prospects.left()
             if {"baseline", "known", "search"} & self._progress.stages_under_way():
                 return None  # its end may start the search again
-            if self.spent is None and (self._soon or self._late):
+            if self.spent is None and (self._soon or self._late or self._alone):
                 return None  # for another slot
             self._final = True
         return self._of_the_finale(slot, others)
@@ -183,7 +184,7 @@ class Agenda:
         if failed_beside(record):
             # Another start's memory, graphs and plugin were around it: alone it shows whether the config is to blame.
             why = f"once more in a start of its own, after {record.reason} in one for several configs"
-            self._soon.append(replace(job, why=why, again=True, alone=True))
+            self._alone.append(replace(job, why=why, again=True, alone=True))
             return True
         flake = record.blame is Blame.FLAKE or record.reason is Reason.UNKNOWN
         if not (flake or record.blame is Blame.HOST) or not self._progress.may_retry():
@@ -202,6 +203,7 @@ class Agenda:
         """Drop what only `slot` could do: it may not be used for a while."""
         self._soon = [job for job in self._soon if job.slot != slot]
         self._late = [later for later in self._late if later.job.slot != slot]
+        self._alone = [job for job in self._alone if job.slot != slot]
         self._unmeasured_slots.discard(slot)
 
     def _of_the_search(self, slot: int, others: Sequence[int]) -> Job | None:
@@ -213,6 +215,9 @@ class Agenda:
             self._check(slot, "baseline")
             self._unmeasured_slots.discard(slot)
             return self.own_baseline(slot)
+        # A start that goes on is not closed for it: a quarter of an hour to open again.
+        if not self._held(slot) and (alone := self._once_more_alone(slot)) is not None:
+            return alone
         if (anchor := self._anchor(slot)) is not None:
             self._check(slot, "search")
             return Job(anchor, "search", "the first of its start again: does its place matter?", slot=slot)
@@ -222,8 +227,18 @@ class Agenda:
             if stage == "baseline" and not self._progress.baseline_is_measured():
                 return None
         return (
-            self._from_late(slot, others, due=self._proposed) or self._proposal(slot) or self._from_late(slot, others)
+            self._from_late(slot, others, due=self._proposed)
+            or self._proposal(slot)
+            or self._from_late(slot, others)
+            or self._once_more_alone(slot)
         )
+
+    def _once_more_alone(self, slot: int) -> Job | None:
+        """What failed in a start for several, for a start of its own."""
+        if not self._alone:
+            return None
+        self._check(slot, self._alone[0].stage)
+        return self._alone.pop(0)
 
     def _of_the_finale(self, slot: int, others: Sequence[int]) -> Job | None:
         """Confirmation and ladder on the first slot that may be used, then what is owed to each."""
