@@ -5,7 +5,7 @@
 The same sampler races twice on each table under the same prices: a start, a switch, and the phases of `kimi-k25` at
 the pace each config really has. Once every config has a start of its own; once configs that differ in their shape
 alone share starts, as a study shares them: places are bounded, a failure beside others is tried once more alone, and
-that ends the open start. No phase of any table, and no price, was chosen by what comes out here.
+what broke under load ends the open start. No phase of any table, and no price, was chosen by what comes out here.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -31,16 +30,17 @@ from search.app.assembly import read_spec
 from search.app.options import RunOptions
 from search.config import SpecConfig
 from search.engines import ReplayEngine
-from search.outcomes import Outcome
+from search.outcomes import Outcome, Reason
 from search.samplers.outlook import LaunchCost
 from search.spec.study import StudySpec
 from search.storage.records import LaunchRecord, Stage
 from search.study.forecasts import MOST_HELD
-from search.study.starts import MOST_PLACES
+from search.study.starts import ANCHORED_AT, MOST_PLACES
 
-PLACES = float(os.environ.get("PLACES", "1"))
 SHARES: Final = (0.80, 0.85, 0.90, 0.95, 0.99)
 STUDY: Final = "kimi-k25"
+PUT_BACK: Final = frozenset({Reason.OOM_GRAPH, Reason.OOM_KV, Reason.OOM_WEIGHTS, Reason.ARG_INVALID_COMBO})
+"""Failures while a shape is built, after which a server that is switched puts everything back and goes on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +114,12 @@ class _Server:
                 groups.setdefault(_beyond_shape(config), []).append(config)
         self._groups = {one: group for group in groups.values() if len(group) > 1 for one in group}
         self._prices = prices
-        self._places = 0
+        self._places, self._first_s = 0, 0.0
         self.held: frozenset[SpecConfig] = frozenset()
         self.seconds = 0.0
         self.starts = 0
 
-    def run(self, config: SpecConfig, *, fails: bool) -> None:
+    def run(self, config: SpecConfig, *, fails: bool, usable: bool) -> None:
         """Switch or start; a config that fails beside others is started once more alone."""
         if config in self.held:
             self.seconds += self._prices.switch
@@ -127,13 +127,23 @@ class _Server:
         else:
             self._begin()
             self.held, self._places = self._group(config), 1
-        if fails:
+        if fails and self.held and usable and self._places > 1:
+            self._alone()  # when the start is over, which goes on until then
+        elif fails:
             if self.held:
-                self._end()
-                self._begin()
+                self._alone()
             self.held = frozenset()  # the failed one is gone by itself
         elif not self.held or self._places >= MOST_PLACES:
             self._end()
+
+    def spend(self, phases_s: float) -> None:
+        """Phases of what was switched to or started; where it is due, the first of the start is measured again."""
+        self.seconds += phases_s
+        if self._places == 1:
+            self._first_s = phases_s
+        if self.held and self._places in ANCHORED_AT:
+            self.seconds += self._prices.switch + self._first_s
+            self._places += 1
 
     def _begin(self) -> None:
         if self.held:
@@ -141,14 +151,14 @@ class _Server:
         self.seconds += self._prices.start
         self.starts += 1
 
+    def _alone(self) -> None:
+        """Once more in a start of its own, where it fails again."""
+        self.seconds += self._prices.start
+        self.starts += 1
+
     def _end(self) -> None:
         self.seconds += self._prices.stop
         self.held = frozenset()
-
-    @property
-    def sharing(self) -> frozenset[SpecConfig]:
-        """Configs that could share a start with others."""
-        return frozenset(self._groups)
 
     def _group(self, config: SpecConfig) -> frozenset[SpecConfig]:
         others = [other for other in self._groups.get(config, ()) if other != config]
@@ -180,15 +190,15 @@ def race(table: Table, task: Task, spec: StudySpec, *, shared: bool) -> Hours:
     hours: list[float] = []
     while len(hours) < min(task.budget, len(table.space.configs)):
         fixed = start.pop(0) if start else None
-        entrant.cost = replace(whole, held=server.held, sharing=server.sharing, places=PLACES)
+        entrant.cost = replace(whole, held=server.held)
         config = entrant.ask(fixed)
         if config is None:
             break
         stage: Stage = "search" if fixed is None else "known" if hours else "baseline"
         launch, _ = launched(table, engine, entrant, config, number=len(hours) + 1, stage=stage)
         entrant.tell(launch)
-        server.run(config, fails=launch.reason is not None)
-        server.seconds += _phases_s(launch, tokens, table.spec.objective_loads)
+        server.run(config, fails=launch.reason is not None, usable=launch.reason in PUT_BACK)
+        server.spend(_phases_s(launch, tokens, table.spec.objective_loads))
         measured += [config] if launch.outcome is Outcome.MEASURED else []
         shares.append(table.share(measured))
         hours.append(server.seconds / 3600)

@@ -25,7 +25,10 @@ StorageOption: TypeAlias = Annotated[
 ]
 ReportsOption: TypeAlias = Annotated[Path, typer.Option("--reports", metavar="DIR", help="Where reports go.")]
 LaunchesOption: TypeAlias = Annotated[
-    int | None, typer.Option("--launches", min=1, metavar="N", help="Server starts of the study's whole life.")
+    int | None,
+    typer.Option(
+        "--launches", min=1, metavar="N", help="Measurements of the study's whole life; a start holds one, or several."
+    ),
 ]
 HoursOption: TypeAlias = Annotated[
     float | None, typer.Option("--hours", min=0.01, metavar="H", help="Hours of the study's whole life.")

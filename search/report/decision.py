@@ -14,7 +14,8 @@ from search.config import SpecConfig
 from search.metrics import gain_percent
 from search.outcomes import Note, Outcome
 from search.report.content import ReportContent
-from search.report.text import counted, gain_bounds, gpus_text, lossless_words, one_line, starts_text
+from search.report.starts import starts_text, starts_words
+from search.report.text import counted, gain_bounds, gpus_text, lossless_words, one_line
 
 Verdict: TypeAlias = Literal["on", "off", "open", "baselines", "nothing", "rehearsal"]
 """`on`: speculation pays somewhere. `off`: everything measured is slower at every load. `open`: neither is shown.
@@ -261,8 +262,7 @@ def _basis(content: ReportContent, choices: Sequence[Choice]) -> Iterator[str]:
     where = {"measured": f"on {gpus}", "replay": "of a recording", "simulated": "by the cost model"}[content.study.kind]
     results = content.judgement.results
     how = "computed" if content.study.kind == "simulated" else "measured"
-    spent = starts_text(one.duration_s for one in launches)
-    text = f"{spent} {where}; {counted(len(results), 'config')} {how}"
+    text = f"{starts_text(launches)} {where}; {counted(len(results), 'config')} {how}"
     if content.space is not None:
         text += f" of {len(content.space.launchable)} that can be launched"
     if how == "computed":
@@ -272,7 +272,7 @@ def _basis(content: ReportContent, choices: Sequence[Choice]) -> Iterator[str]:
     by_config = {result.config: result for result in content.judgement.results}
     for choice in choices:
         if (result := by_config.get(choice.config)) is not None:
-            yield f"`{choice.config}`: {_gains(result, choice)}{_starts(result)}."
+            yield f"`{choice.config}`: {_gains(result, choice)}{_starts(content, result)}."
     for winner in content.judgement.objective_winners:
         metric = winner.objective.metric
         base = f", where `{winner.baseline}` has {metric.words(winner.baseline_value.value)}"
@@ -299,8 +299,8 @@ def _gains(result: ConfigResult, choice: Choice) -> str:
     return f"{', '.join(told)}; " if told else ""
 
 
-def _starts(result: ConfigResult) -> str:
-    text = counted(len(result.launches), "start")
+def _starts(content: ReportContent, result: ConfigResult) -> str:
+    text = starts_words([launch for launch in content.launches if launch.number in result.launches])
     if result.confirmed:
         loads = loads_words(sorted(result.confirmed_loads)) if result.confirmed_loads else ""
         return f"{text}, confirmed on prompts kept back for it{f' at {loads}' if loads else ''}"

@@ -8,7 +8,8 @@ from search.report import figures
 from search.report.blocks import Figure
 from search.report.content import ReportContent, ServingCommand
 from search.report.decision import Decision, decide, loads_words
-from search.report.text import gpus_text, starts_text
+from search.report.starts import starts_text
+from search.report.text import gpus_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,6 @@ def _setting(content: ReportContent) -> str:
         else f"{model.target} ({model.algorithm})",
         gpus_text(hardware.gpus, hardware.kind),
         f"SGLang {engine.release}" if engine.release else "",
-        starts_text(one.duration_s for one in content.launches),
+        starts_text(content.launches),
     )
     return " · ".join(part for part in parts if part)

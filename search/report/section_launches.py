@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import fmean
 
+from search.analysis.hours import hours_by_stage
 from search.metrics import mean_rate
 from search.report.blocks import (
     Block,
@@ -22,6 +23,7 @@ from search.report.blocks import (
     table,
 )
 from search.report.content import ReportContent
+from search.report.starts import are_shared
 from search.report.text import counted, duration, one_line
 from search.storage.records import LaunchRecord
 
@@ -54,37 +56,66 @@ def starts(content: ReportContent) -> Iterator[Block]:
         ]
         yield table(columns, rows, name="failures")
     if content.launches:
-        yield Fold(f"Every start: {len(content.launches)}", (_launches(content),))
+        title = "Every measurement" if are_shared(content.launches) else "Every start"
+        yield Fold(f"{title}: {len(content.launches)}", (_launches(content),))
+        yield Fold("Where the hours went", (_hours(content),))
+
+
+def _hours(content: ReportContent) -> Block:
+    names = ("start", "switch", "warm-up", "phases", "the rest", "in all")
+    columns = (
+        Column("stage"),
+        Column("measurements", numeric=True),
+        Column("starts", numeric=True),
+        *(Column(name, numeric=True) for name in names),
+    )
+    rows = [
+        (
+            Cell(row.stage or "all"),
+            number_cell(row.measurements, text=str(row.measurements)),
+            number_cell(row.starts, text=str(row.starts)),
+            *map(_time, (row.start_s, row.switch_s, row.warmup_s, row.phase_s, row.rest_s, row.total_s)),
+        )
+        for row in hours_by_stage(content.launches)
+    ]
+    return table(columns, rows, name="hours")
 
 
 def _launches(content: ReportContent) -> Block:
-    loads = content.columns
+    loads, shared = content.columns, are_shared(content.launches)
     columns = (
         Column("launch", numeric=True, low_is_good=True),
+        *((Column("start", numeric=True), Column("place", numeric=True)) if shared else ()),
         Column("stage"),
         Column("config"),
         Column("outcome"),
         *(Column(f"C={load} tok/s", numeric=True) for load in loads),
         Column("accept", numeric=True),
         Column("boot", numeric=True, low_is_good=True),
+        *((Column("switch", numeric=True, low_is_good=True),) if shared else ()),
         Column("total", numeric=True, low_is_good=True),
         Column("why", wide=True),
     )
-    return table(columns, [_launch_row(launch, loads) for launch in content.launches], name="starts", sorts=True)
+    return table(
+        columns, [_launch_row(launch, loads, shared=shared) for launch in content.launches], name="starts", sorts=True
+    )
 
 
-def _launch_row(launch: LaunchRecord, loads: tuple[int, ...]) -> Row:
+def _launch_row(launch: LaunchRecord, loads: tuple[int, ...], *, shared: bool) -> Row:
     lengths = [phase.accept_length for phase in launch.phases if phase.accept_length is not None]
     outcome = str(launch.reason or launch.outcome or "RUNNING")
+    where = [number_cell(number, text=str(number)) for number in (launch.start_number, launch.place)]
     return Row(
         (
             number_cell(launch.number, text=str(launch.number)),
+            *(where if shared else ()),
             Cell(launch.stage),
             config_cell(launch.config),
             Cell(outcome, tags=(Tag("failed", warns=True),) if launch.reason else ()),
             *(number_cell(mean_rate(of) if (of := launch.repeats(load)) else None) for load in loads),
             number_cell(fmean(lengths) if lengths else None, text=f"{fmean(lengths):.2f}" if lengths else ""),
             _time(launch.boot_s),
+            *((_time(launch.switch_s),) if shared else ()),
             _time(launch.duration_s),
             Cell(one_line(launch.why)),
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from search.analysis.findings import Gain
 from search.masking import without_escapes
@@ -129,10 +129,3 @@ def one_line(text: str) -> str:
 def gpus_text(gpus: int, kind: str) -> str:
     """`8 x H200`; the count once, where the kind of a recording holds it already."""
     return kind if gpus == 1 or kind.startswith((f"{gpus}x ", f"{gpus} x ")) else f"{gpus} x {kind}"
-
-
-def starts_text(durations: Iterable[float | None]) -> str:
-    """`18 starts in 6h22m`; a table that tells no times has only the count."""
-    told = tuple(durations)
-    spent = sum(one or 0.0 for one in told)
-    return counted(len(told), "start") + (f" in {duration(spent)}" if spent else "")

@@ -42,24 +42,12 @@ class LaunchCost:
         tokens: Output tokens measured at each concurrency of the objectives, all repeats, in their order.
         held: Configs that a running server can be switched to; they need no start.
         switch_s: Of such a switch.
-        sharing: Configs whose start could be switched to others afterwards.
-        places: Measurements that pay for such a start together.
     """
 
     boot_s: float = 300.0
     tokens: tuple[float, ...] = (2 * 16 * 256, 2 * 300 * 256)
     held: frozenset[SpecConfig] = frozenset()
     switch_s: float = 40.0
-    sharing: frozenset[SpecConfig] = frozenset()
-    places: float = 1.0
-
-    def _before(self, config: SpecConfig) -> float:
-        """Until a config can be measured."""
-        if config in self.held:
-            return self.switch_s
-        if config in self.sharing:
-            return self.switch_s + max(0.0, self.boot_s - self.switch_s) / self.places
-        return self.boot_s
 
     def seconds(self, paces: Floats, loads: Sequence[int], configs: Sequence[SpecConfig]) -> Floats:
         """Of configs with these paces in ms, shape (configs, loads), at these concurrencies.
@@ -69,7 +57,7 @@ class LaunchCost:
             loads: Concurrencies of the objectives.
             configs: In the order of the paces.
         """
-        total = np.array([self._before(config) for config in configs])
+        total = np.array([self.switch_s if config in self.held else self.boot_s for config in configs])
         for place, (tokens, load) in enumerate(zip(self.tokens, loads, strict=True)):
             total = total + tokens * paces[:, place] / (1000.0 * load)
         return total

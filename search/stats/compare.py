@@ -67,8 +67,13 @@ def _between(
     repeats = sum(share**2 * one.repeats for share, one in zip(shares, told, strict=True))
     starts = of_a + of_b
     variance = scatter.across(starts, repeats)
+    gap = sum(share * one.log_ratio for share, one in zip(shares, told, strict=True))
+    if any(mean.place for pair in sides for side in pair for mean in side.values()):
+        factor, places = _of_places(shares, sides)
+        gap -= (scatter.slope or 0.0) * places
+        variance = satterthwaite([variance, scatter.placed(factor, places)])
     return _comparison(
-        sum(share * one.log_ratio for share, one in zip(shares, told, strict=True)),
+        gap,
         variance,
         prompts,
         repeats * scatter.repeat,
@@ -78,6 +83,19 @@ def _between(
         own=(variance.variance * of_a / starts, variance.variance * of_b / starts),
         one_start=variance.variance / starts,
     )
+
+
+def _of_places(
+    shares: Sequence[float], sides: Sequence[tuple[dict[int, Mean], dict[int, Mean]]]
+) -> tuple[float, float]:
+    """Factor of the variance of a place in a weighted mean over blocks, and the difference of the mean places."""
+    factor, places = 0.0, 0.0
+    for share, pair in zip(shares, sides, strict=True):
+        for sign, means in zip((1, -1), pair, strict=True):
+            for mean in means.values():
+                factor += (share / len(means)) ** 2 if mean.place else 0.0
+                places += sign * share * mean.place / len(means)
+    return factor, places
 
 
 def _of_starts(shares: Sequence[float], blocks: Sequence[dict[int, Mean]]) -> float:

@@ -192,6 +192,20 @@ class Scatter:
         told = Uncertain(total, total**2 / (shown**2 / self.repeat_freedom + (total - shown) ** 2 / prior.freedom))
         return (wider(own, told) if own.freedom else told), False
 
+    def placed(self, measurements: float, places: float) -> Uncertain:
+        """Variance that places bring to a difference between starts: of a start of its own they are in `start` already.
+
+        Args:
+            measurements: Factor of the variance of a place: sums over measurements after a switch.
+            places: Difference of the mean places, for what is not known of the slope.
+        """
+        prior = self.prior or ASSUMED
+        known = self.place_freedom >= ENOUGH
+        one = Uncertain(self.place, self.place_freedom) if known else Uncertain(prior.place**2, prior.freedom)
+        if not known and self.place_freedom:
+            one = wider(Uncertain(self.place, self.place_freedom), one)
+        return Uncertain((measurements + self.slope_variance * places**2) * one.variance, one.freedom)
+
     def _beyond_repeats(self, mean_square: float) -> float:
         return max(0.0, mean_square - self.start_inverse * self.repeat)
 

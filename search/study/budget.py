@@ -50,7 +50,7 @@ class Budget:
     """What a study may cost over its whole life, earlier runs and `try` included.
 
     Attributes:
-        launches: Server starts; a launch that was lost before its server started is none.
+        launches: Measurements, of which a start holds one or several; one that was lost before its server started is none.
         hours: Of the busiest slot: the sum of its launches' durations. Checked before a launch;
             one that runs is not cut.
         retries: Second attempts at a config that a host or a flake spoiled.

@@ -89,7 +89,10 @@ def to_confirm(launches: Sequence[LaunchRecord], judgement: Judgement, room: Roo
     rivals = {config: why for config, why in _rivals(judgement) if able(config)}
     if not (picks or begun or open_ones or rivals):
         return None  # the baseline alone
-    starts = Counter(launch.asked for launch in launches if launch.reason is None and launch.stage != "try")
+    made = {
+        (launch.asked, launch.start_number) for launch in launches if launch.reason is None and launch.stage != "try"
+    }
+    starts = Counter(asked for asked, _ in made)
     baseline = _baseline(own, judgement)
     if baseline is not None and able(baseline):
         turn = min((own[config] for config in picks), default=0)

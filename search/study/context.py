@@ -64,7 +64,7 @@ class Overrides:
     """What the command line wants otherwise than the study file, which holds where it is None.
 
     Attributes:
-        launches: Server starts of the study's whole life.
+        launches: Measurements of the study's whole life; a start holds one, or several.
         hours: Of launches, over the study's whole life.
         seed: Of the sampler.
         sampler: Its name.

@@ -140,6 +140,7 @@ def run_study(
                 if space.baselines
                 else set(),
                 held=starts.held,
+                anchor=starts.anchor,
             ),
             watch=watch,
             interrupts=interrupts,

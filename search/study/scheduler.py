@@ -69,7 +69,7 @@ class _Later:
 class Agenda:
     """Gives each idle slot its next job.
 
-    Flakes are repeated at once. What the host spoiled is repeated later (at the end of a fixed
+    Flakes are repeated at once; what failed in a start for several configs, alone once that start is over. What the host spoiled is repeated later (at the end of a fixed
     stage, after the next proposal of the search), on another slot while there is one. Every
     config has one second attempt at most; the budget bounds them over the study.
 
@@ -89,6 +89,7 @@ class Agenda:
         neighbours: Told what failed starts teach; None where nothing is to be left out.
         unmeasured_slots: Slots that must measure a baseline of their own first.
         held: Of a slot: configs that its open start can be switched to.
+        anchor: Of a slot: what its open start is due to be measured with again; no trial of its own.
 
     Attributes:
         spent: The budget that ended the search.
@@ -110,8 +111,9 @@ class Agenda:
         neighbours: Neighbours | None = None,
         unmeasured_slots: Collection[int] = (),
         held: Callable[[int], Collection[SpecConfig]] = lambda _: (),
+        anchor: Callable[[int], SpecConfig | None] = lambda _: None,
     ) -> None:
-        self._held = held
+        self._held, self._anchor = held, anchor
         self._trials = trials
         self._progress = progress
         self._prospects = prospects
@@ -127,6 +129,7 @@ class Agenda:
         self._listed: dict[Stage, list[SpecConfig]] = {"baseline": list(baselines), "known": list(known)}
         self._soon: list[Job] = []
         self._late: list[_Later] = []
+        self._alone: list[Job] = []
         self._proposed = 0
         self._closed: set[int] = set()
         self._final = False
@@ -158,7 +161,7 @@ class Agenda:
                 self.spent, self.unfound = spent.ending, self._prospects.left()
             if {"baseline", "known", "search"} & self._progress.stages_under_way():
                 return None  # its end may start the search again
-            if self.spent is None and (self._soon or self._late):
+            if self.spent is None and (self._soon or self._late or self._alone):
                 return None  # for another slot
             self._final = True
         return self._of_the_finale(slot, others)
@@ -176,12 +179,12 @@ class Agenda:
         """Plan a second attempt if the launch deserves one and there is one left; else its end stands."""
         if job.again or is_static_fault(record) or record.outcome is Outcome.INTERRUPTED:
             return False
-        if job.stage in ("confirm", "ladder", "closing"):
+        if job.stage in ("confirm", "ladder", "closing") or (job.stage == "search" and job.trial is None):
             return False
         if failed_beside(record):
             # Another start's memory, graphs and plugin were around it: alone it shows whether the config is to blame.
             why = f"once more in a start of its own, after {record.reason} in one for several configs"
-            self._soon.append(replace(job, why=why, again=True, alone=True))
+            self._alone.append(replace(job, why=why, again=True, alone=True))
             return True
         flake = record.blame is Blame.FLAKE or record.reason is Reason.UNKNOWN
         if not (flake or record.blame is Blame.HOST) or not self._progress.may_retry():
@@ -200,6 +203,7 @@ class Agenda:
         """Drop what only `slot` could do: it may not be used for a while."""
         self._soon = [job for job in self._soon if job.slot != slot]
         self._late = [later for later in self._late if later.job.slot != slot]
+        self._alone = [job for job in self._alone if job.slot != slot]
         self._unmeasured_slots.discard(slot)
 
     def _of_the_search(self, slot: int, others: Sequence[int]) -> Job | None:
@@ -211,14 +215,30 @@ class Agenda:
             self._check(slot, "baseline")
             self._unmeasured_slots.discard(slot)
             return self.own_baseline(slot)
+        # A start that goes on is not closed for it: a quarter of an hour to open again.
+        if not self._held(slot) and (alone := self._once_more_alone(slot)) is not None:
+            return alone
+        if (anchor := self._anchor(slot)) is not None:
+            self._check(slot, "search")
+            return Job(anchor, "search", "the first of its start again: does its place matter?", slot=slot)
         for stage, why in _FIXED_STAGES.items():
             if (job := self._from_list(slot, stage, why) or self._from_late(slot, others, stage=stage)) is not None:
                 return job
             if stage == "baseline" and not self._progress.baseline_is_measured():
                 return None
         return (
-            self._from_late(slot, others, due=self._proposed) or self._proposal(slot) or self._from_late(slot, others)
+            self._from_late(slot, others, due=self._proposed)
+            or self._proposal(slot)
+            or self._from_late(slot, others)
+            or self._once_more_alone(slot)
         )
+
+    def _once_more_alone(self, slot: int) -> Job | None:
+        """What failed in a start for several, for a start of its own."""
+        if not self._alone:
+            return None
+        self._check(slot, self._alone[0].stage)
+        return self._alone.pop(0)
 
     def _of_the_finale(self, slot: int, others: Sequence[int]) -> Job | None:
         """Confirmation and ladder on the first slot that may be used, then what is owed to each."""

@@ -18,6 +18,11 @@ SHARING_STAGES: Final[frozenset[Stage]] = frozenset({"known", "search"})
 MOST_PLACES: Final = 24
 """Measurements of one start: what a start drew for good is in all of them."""
 
+ANCHORED_AT: Final = frozenset({4, 10, 16, 22})
+"""Places at which the first config of a start is measured again: so the start shows what a place does. Every sixth
+measurement (a switch and the phases of the objectives, minutes against the quarter of an hour of a start); a start
+with fewer than four measurements has no need of it."""
+
 _FAILED_SHARED_STARTS: Final = 2
 """So many starts that were to hold several configs and never became ready end the sharing: it costs more than it spares."""
 
@@ -91,6 +96,12 @@ class Starts:
         if found is None or not self.shares or found.places >= MOST_PLACES:
             return ()
         return (found.launched, *found.session.holds)
+
+    def anchor(self, slot: int) -> SpecConfig | None:
+        """The first config of the open start of a slot, where it is due to be measured again; None where it is not."""
+        with self._lock:
+            found = self._open.get(slot)
+        return found.launched if found is not None and self.shares and found.places in ANCHORED_AT else None
 
     def keep(self, slot: int, start: OpenStart) -> None:
         """Leave a start open for the next measurement on its slot."""

@@ -132,7 +132,8 @@ def test_unknown_study_lists_the_known_ones(here):
     done = run("--study", "kimi-k26", "--simulate")
     assert done.exit_code == 2
     assert "Did you mean kimi-k25?" in done.stderr
-    assert "h200-lab, " in done.stderr
+    assert "Known studies: h200-lab, " in done.stderr
+    assert "kimi-k25, kimi-k25-switching" in done.stderr
     assert list(here.iterdir()) == []
 
 
