@@ -120,7 +120,7 @@ def explained(recording: Recording, *, length: int = 128) -> Iterator[Explained]
 def _histograms(recording: Recording) -> dict[SpecConfig, dict[int, Floats]]:
     found: dict[SpecConfig, dict[int, Floats]] = {}
     for row in recording.rows:
-        if row.accept_histogram:
+        if row.accept_histogram and row.concurrency is not None:
             counts = np.asarray(row.accept_histogram, dtype=float)
             loads = found.setdefault(row.config, {})
             loads[row.concurrency] = loads.get(row.concurrency, np.zeros(len(counts))) + counts

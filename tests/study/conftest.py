@@ -7,6 +7,7 @@ from pathlib import Path
 
 import optuna
 import pytest
+from lab_study import STUDY
 
 from search.cluster import InlineExecutor
 from search.config import SpecConfig
@@ -21,32 +22,6 @@ from search.study.context import Overrides, StudyContext, Watch
 from search.study.runner import run_study
 from search.study.sharing import Sharing
 from search.study.signals import Interrupts
-
-STUDY = """\
-study: lab
-model:
-  target: /models/target
-  draft: /models/draft
-  algorithm: EAGLE3
-hardware:
-  gpus: 1
-  kind: H200
-  sm: 90
-  memory_gib: 141
-  links: nvlink
-engine:
-  release: 0.5.11
-space:
-  spec_version: [v1, v2]
-  topk: [1, 2]
-  num_steps: [1, 2, 3]
-  num_draft_tokens: [tree]
-objectives: {latency: 1, throughput: 100}
-watch: [30]
-known: [v2-k1-s2-d3]
-budget: {launches: 40, hours: 100, failures_in_a_row: 3, closing: false, confirm: 0, ladder: 0}
-sampler: random
-"""
 
 CONFIGS = ("off", "v1-k1-s1-d2", "v1-k1-s2-d3", "v1-k2-s2-d7", "v2-k1-s1-d2", "v2-k1-s2-d3", "v2-k1-s3-d4")
 

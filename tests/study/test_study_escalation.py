@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from conftest import STUDY
+from lab_study import STUDY
 from typer.testing import CliRunner
 
 from search.analysis.escalation import condition

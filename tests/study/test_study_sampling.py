@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from conftest import STUDY
+from lab_study import STUDY
 
 from search.outcomes import Outcome, Reason
 from search.spec.file import parse_study

@@ -1,7 +1,7 @@
 """Several workloads in one study: measured beside its own, judged each by itself, the worst case said."""
 
 import pytest
-from conftest import STUDY
+from lab_study import STUDY
 
 from search.analysis.workloads import seen_by, workloads_answer
 from search.errors import UsageError
