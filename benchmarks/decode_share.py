@@ -8,7 +8,7 @@ the time between two decode lines is known, and what was prefilled in it. Betwee
     decode steps x s per step + prefill batches x s per batch + prefilled tokens x s per token,
 
 and the three rates, none below zero, are fitted by least squares. The uncertainty is the fit's on resampled pieces of the
-log. A log with `--decode-log-interval 4` or so settles more in the same time, since some of its gaps hold no prefill at all.
+log. Where a start ran several shapes (`docs/shapes.md`), each is read apart. A log with `--decode-log-interval 4` or so settles more in the same time, since some of its gaps hold no prefill at all.
 
     python -m benchmarks.decode_share server.log --load 100 [--interval 40] [--at-least 0.8]
 """
@@ -24,6 +24,7 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import nnls
 
+_SWITCH = re.compile(r"SEARCH_SHAPES (\w+) (k\d+-s\d+-d\d+) after ")
 _DECODE = re.compile(r"\] Decode batch\b.*")
 _PREFILL = re.compile(r"\] Prefill batch\b.*")
 _RUNNING = re.compile(r"#running-req: (\d+)")
@@ -31,7 +32,9 @@ _NEW = re.compile(r"#new-token: (\d+)")
 _ACCEPT = re.compile(r"accept len: (\d+(?:\.\d+)?)")
 _RATE = re.compile(r"gen throughput \(token/s\): (\d+(?:\.\d+)?)")
 
-FULL = 0.9
+SWITCHED = "switched"
+"""As `plugin/search_shapes/switch.py` says it."""
+FULL = 0.85
 """Of the load that has to be running for a gap to count: fewer run while the load begins and ends."""
 LEAST_GAPS = 8
 RESAMPLED = 400
@@ -49,6 +52,7 @@ class Gap:
         steps: Decode steps.
         seconds: Of the clock.
         batches: Prefill batches, with `tokens` that were not cached.
+        shape: A shared start was switched to; empty before the first switch.
     """
 
     running: int
@@ -56,6 +60,7 @@ class Gap:
     seconds: float
     batches: int
     tokens: int
+    shape: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +94,12 @@ def gaps_of(lines: Iterable[str], interval: int) -> Iterator[Gap]:
     """
     before: int | None = None
     batches = tokens = 0
+    shape = ""
     for line in lines:
-        if found := _PREFILL.search(line):
+        if found := _SWITCH.search(line):
+            # Not every switch succeeds; the one that did not left the shape before it.
+            before, shape = None, found[2] if found[1] == SWITCHED else shape
+        elif found := _PREFILL.search(line):
             batches += 1
             tokens += int(_number(_NEW, found[0]) or 0)
         elif found := _DECODE.search(line):
@@ -100,7 +109,7 @@ def gaps_of(lines: Iterable[str], interval: int) -> Iterator[Gap]:
             if before is not None and running and rate:
                 # The rate is of all tokens since the line before; the batch is nearly the same at a load that stands.
                 made = interval * (before + running) / 2 * (_number(_ACCEPT, found[0]) or 1.0)
-                yield Gap(min(before, int(running)), interval, made / rate, batches, tokens)
+                yield Gap(min(before, int(running)), interval, made / rate, batches, tokens, shape)
             before, batches, tokens = int(running), 0, 0
 
 
@@ -147,7 +156,7 @@ def _number(pattern: re.Pattern[str], line: str) -> float | None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print the share of each load; 0 where all fill `--at-least`, 1 where one does not or is not settled, 2 without data."""
+    """Print the share of each shape and load; 0 where all fill `--at-least`, 1 where one does not or is not settled, 2 without data."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("log", type=Path)
     parser.add_argument("--load", type=int, nargs="+", default=[100], help="requests that run at a time (default: 100)")
@@ -157,22 +166,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     with options.log.open(encoding="utf8", errors="replace") as log:
         gaps = list(gaps_of(log, options.interval))
     worst = 0
-    for load in options.load:
-        mine = [gap for gap in gaps if FULL * load <= gap.running <= load]
-        share = share_of(mine)
-        if share is None:
+    for shape in dict.fromkeys(gap.shape for gap in gaps) or [""]:
+        for load in options.load:
+            mine = [gap for gap in gaps if gap.shape == shape and FULL * load <= gap.running <= load]
+            name = f"{shape or 'as started'} at C={load}"
+            share = share_of(mine)
+            if share is None:
+                print(
+                    f"{name}: a share needs {LEAST_GAPS} gaps between decode lines of {FULL:.0%} of the load or more, but the log "
+                    f"has {len(mine)}. Send more requests, or start the server with a smaller `--decode-log-interval`."
+                )
+                worst = 2
+                continue
+            answer = share.verdict(options.at_least)
             print(
-                f"C={load}: a share needs {LEAST_GAPS} gaps between decode lines of {FULL:.0%} of the load or more, but the log "
-                f"has {len(mine)}. Send more requests, or start the server with a smaller `--decode-log-interval`."
+                f"{name}: decode fills {share.share:.0%} of the time (95% CI {share.low:.0%} to {share.high:.0%}; {share.gaps} "
+                f"gaps, {share.step_ms:.2f} ms per step); at least {options.at_least:.0%}: {answer}"
             )
-            worst = 2
-            continue
-        answer = share.verdict(options.at_least)
-        print(
-            f"C={load}: decode fills {share.share:.0%} of the time (95% CI {share.low:.0%} to {share.high:.0%}; {share.gaps} gaps, "
-            f"{share.step_ms:.2f} ms per step); at least {options.at_least:.0%}: {answer}"
-        )
-        worst = max(worst, 0 if answer == "yes" else 1)
+            worst = max(worst, 0 if answer == "yes" else 1)
     return worst
 
 

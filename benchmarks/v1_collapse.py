@@ -1,4 +1,4 @@
-"""Does one line of SGLang 0.5.10 to 0.5.12 explain how the v1 worker's accept length collapses under load?
+"""Does one line of SGLang 0.5.11 explain how the v1 worker's accept length collapses under load?
 
 After a verify pass the v1 worker lays the accepted tokens of all requests one behind the other, as many of each as were
 accepted (0.5.11 `speculative/eagle_info.py`, `prepare_extend_after_decode`). The triton backend replays the graph of that

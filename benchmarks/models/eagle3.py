@@ -279,6 +279,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     say(f"{len(corpus) / 1e6:.1f} M tokens of corpus, {time.monotonic() - began:.0f} s")
 
     window = args.context + args.depths
+    if len(corpus) <= window:
+        raise SystemExit(
+            f"A corpus of more than {window} tokens is needed behind the first {HELD_FILES} files of `--roots`, but it has "
+            f"{len(corpus)}. Name folders with more Python files."
+        )
+    asked = held_out(tokenizer, args, device)
     greedy = own_answers(target, corpus, args, window)
     say(f"{greedy.numel() / 1e6:.1f} M tokens of the target's own, {time.monotonic() - began:.0f} s")
     kept = most_frequent(torch.cat([greedy.flatten(), corpus]), config["vocab_size"], args.draft_vocabulary)
@@ -291,8 +297,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     head = Head(size).to(device)
     begin_from_target(head, target, kept)
     losses = fit(head, target, greedy, corpus, kept, args, began)
-    measured = evaluate(head, target, held_out(tokenizer, args, device), kept, args)
-    save(head, kept, config, Path(args.out))
+    save(head, kept, config, Path(args.out))  # first: a head that could not be measured still serves
+    measured = evaluate(head, target, asked, kept, args)
     report = {
         "steps": len(losses), "asked_steps": args.steps, "seed": args.seed, "depths": args.depths,
         "loss": [round(value, 4) for value in losses[:: max(1, len(losses) // 20)]],
@@ -391,6 +397,11 @@ def held_out(tokenizer: Any, args: argparse.Namespace, device: str) -> Any:
     rows = json.loads(Path(args.prompts).read_text())
     encoded = [tokenizer.encode(row["conversations"][0]["value"]).ids for row in rows]
     fit_in = [ids[-args.prompt :] for ids in encoded if len(ids) >= args.prompt]
+    if not fit_in:
+        raise SystemExit(
+            f"Held-out prompts of {args.prompt} tokens or more are needed, but the longest of `--prompts` has "
+            f"{max(map(len, encoded), default=0)}. Give the uncut prompts, or a smaller `--prompt`."
+        )
     return torch.tensor(fit_in[: args.held], dtype=torch.long, device=device)
 
 

@@ -1,11 +1,13 @@
 """The share of decode, read from logs whose share is known because they were written with it."""
 
 import random
+from pathlib import Path
 
 import pytest
 
 from benchmarks.decode_share import LEAST_GAPS, gaps_of, main, share_of
 
+ROOT = Path(__file__).parents[2]
 STAMP = "[2026-12-01 09:00:00 TP0]"
 
 
@@ -102,3 +104,23 @@ def test_command_without_such_a_load_says_what_to_do(tmp_path, capsys):
     path.write_text(decode(9.0, running=10))
     assert main([str(path)]) == 2
     assert "--decode-log-interval" in capsys.readouterr().out
+
+
+def test_shapes_of_a_shared_start_are_read_apart_and_a_refused_switch_changes_none(tmp_path, capsys):
+    path = tmp_path / "server.log"
+    fast, _ = log_of(count=40, step_s=0.010, batch_s=0.001)
+    slow, _ = log_of(count=40, step_s=0.010, batch_s=0.3)
+    said = f"{STAMP} SEARCH_SHAPES {{}} k2-s2-d7 after 1.20 s"
+    path.write_text("\n".join([*fast, said.format("refused") + ": no room", *fast, said.format("switched"), *slow]))
+    assert main([str(path)]) == 1
+    told = capsys.readouterr().out.splitlines()
+    assert [(line.split(" at C=")[0], line.rsplit(": ", 1)[1]) for line in told] == [
+        ("as started", "yes"),
+        ("k2-s2-d7", "no"),
+    ]
+
+
+def test_words_of_a_switch_are_the_plugin_s():
+    from benchmarks import decode_share
+
+    assert decode_share.SWITCHED in (ROOT / "plugin/search_shapes/switch.py").read_text().split("SWITCHED, ")[1]

@@ -105,9 +105,11 @@ def test_configs_that_share_a_start_are_measured_in_it_and_their_recording_repla
     launches = run()
     off, *shared = launches
     assert (off.config.config_id, off.start, off.place) == ("off", None, 0)
-    assert [(launch.start, launch.place) for launch in shared] == [(2, 0), (2, 1), (2, 2), (2, 3)]
+    assert [(launch.start, launch.place) for launch in shared] == [(2, 0), (2, 1), (2, 2), (2, 3), (2, 4)]
+    # The first config once more at the end shows what the places did.
+    assert (shared[4].config, shared[4].trial) == (shared[0].config, None)
     assert measured(launches) == list(launches)
-    assert [launch.boot_s is None for launch in shared] == [False, True, True, True]
+    assert [launch.boot_s is None for launch in shared] == [False, True, True, True, True]
     assert all(launch.switch_s > 0 for launch in shared[1:])
     for launch in shared:
         folder = tmp_path / "reports" / "lab" / launch.folder
