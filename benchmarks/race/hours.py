@@ -19,9 +19,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from benchmarks.processes import one_thread_each
 from benchmarks.race.contest import launched
 from benchmarks.race.rivals.frontier import FrontierEntrant
-from benchmarks.race.running import one_thread_each, sampler_seed, spread
+from benchmarks.race.running import sampler_seed, spread
 from benchmarks.race.sources import HERE, Source, folders, load_table, own_worlds
 from benchmarks.race.summary import quantile
 from benchmarks.race.tables import Table

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from random import Random
 from typing import TypeVar
 
+from benchmarks.processes import one_thread_each
 from benchmarks.race.contest import run_course
 from benchmarks.race.rivals import make_entrant, parse_entry
 from benchmarks.race.scoring import Score, score
@@ -18,9 +18,6 @@ from benchmarks.race.sources import Source, load_table
 
 Asked = TypeVar("Asked")
 Done = TypeVar("Done")
-
-ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-"""Matrices are tiny: threads would only fight over the cores that the races share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,16 +79,3 @@ def spread(work: Callable[[Asked], Done], todo: Sequence[Asked], *, jobs: int, c
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, mp_context=context) if jobs > 1 else nullcontext() as pool:
         yield from map(work, todo) if pool is None else pool.map(work, todo, chunksize=chunk)
-
-
-@contextmanager
-def one_thread_each() -> Iterator[None]:
-    """For the processes that are started inside: libraries read these variables when they are loaded."""
-    before = {name: os.environ.get(name) for name in ONE_THREAD}
-    os.environ.update({name: value or "1" for name, value in before.items()})
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]

@@ -1,6 +1,7 @@
 """Whole studies with known truth: that they are whole, and what one of each says."""
 
 import json
+import os
 
 import pytest
 
@@ -63,9 +64,11 @@ def test_studies_of_other_code_are_not_mixed_with_these(tmp_path):
         main(["--studies", "1", "--rows", "9", "--to", str(path)])
 
 
-def test_studies_are_the_same_in_another_process():
+def test_studies_are_the_same_in_another_process_and_leave_the_environment_as_it_was():
+    before = dict(os.environ)
     tasks = [(Row("replayed", World(0.0, 0.01)), number) for number in (0, 1)]
     assert dict(run(tasks, processes=2)) == {task: study_of(*task) for task in tasks}
+    assert dict(os.environ) == before
 
 
 def test_counts_stand_beside_their_shares_and_standard_errors(tmp_path):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
-import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from itertools import islice
@@ -13,12 +12,12 @@ from time import monotonic
 from benchmarks.coverage.whole.studies import study_of
 from benchmarks.coverage.whole.told import Told
 from benchmarks.coverage.whole.worlds import Row
+from benchmarks.processes import one_thread_each
 
 Task = tuple[Row, int]
 """A row and the number of a study."""
 _AHEAD = 2
 """Tasks handed out per process: what is handed out is done, also past the seconds."""
-THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def run(tasks: Sequence[Task], *, processes: int, seconds: float | None = None) -> Iterator[tuple[Task, Told]]:
@@ -37,9 +36,8 @@ def run(tasks: Sequence[Task], *, processes: int, seconds: float | None = None) 
                 return
             yield task, study_of(*task)
         return
-    os.environ.update(dict.fromkeys(THREADS, "1"))  # read by the libraries as the new processes load them
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(processes, mp_context=context, initializer=_begin) as pool:
+    with one_thread_each(), ProcessPoolExecutor(processes, mp_context=context, initializer=_begin) as pool:
         running: dict[Future[Told], Task] = {}
         while True:
             late = ends is not None and monotonic() >= ends
