@@ -108,8 +108,8 @@ class Arena:
         """Gains over the reference that the contest has taken already."""
         if self.verdict is None:
             return {}
-        standings = self.verdict.standings
-        return {SpecConfig.from_id(one.config): one.gain for one in standings if one.gain is not None}
+        by_id = {config.config_id: config for config in self.groups}
+        return {by_id[one.config]: one.gain for one in self.verdict.standings if one.gain is not None}
 
     def compare(self, config: SpecConfig, over: SpecConfig) -> Comparison | None:
         """How much better one is than another, above 1 where better; the same wherever it is asked.

@@ -28,6 +28,8 @@ class Places:
 
     @classmethod
     def of(cls, groups: Mapping[str, Sequence[Reading]]) -> Places:
+        if not _any_start_holds_several(groups):
+            return cls()
         rows: list[tuple[tuple[str, str, bool], tuple[int, str], Mean]] = []
         for config, readings in groups.items():
             fresh = {one.start for one in readings if one.fresh}
@@ -56,6 +58,17 @@ class Places:
             return cls(inverse=inverse, slope=slope, slope_variance=variance)
         square = float(left @ left) / freedom
         return cls(square, freedom, inverse, slope, variance)
+
+
+def _any_start_holds_several(groups: Mapping[str, Sequence[Reading]]) -> bool:
+    """Whether one set of prompts was measured more than once in a start. Most studies have none, and all are asked."""
+    first: dict[tuple[int, str], tuple[str, str, int]] = {}
+    return any(
+        first.setdefault((one.start, one.prompt_set), mine) != mine
+        for config, readings in groups.items()
+        for one in readings
+        for mine in [(config, one.slot, one.place)]
+    )
 
 
 def _dummies(keys: Sequence[Hashable]) -> npt.NDArray[np.float64]:

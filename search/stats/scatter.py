@@ -218,7 +218,8 @@ def pooled_scatter(groups: Groups, prior: Prior | None = None) -> Scatter:
         prior: See `Scatter.prior`.
     """
     kept = {config: usable(readings) for config, readings in groups.items()}
-    contrasts = [one for readings in kept.values() for one in contrasts_of(readings)]
+    again = (readings for readings in kept.values() if len({one.start for one in readings}) > 1)
+    contrasts = [one for readings in again for one in contrasts_of(readings)]
     freedom = sum(one.freedom for one in contrasts)
     squares = sum(one.squares for one in contrasts)
     inverse = sum(one.inverses for one in contrasts)

@@ -21,7 +21,7 @@ from search.study.course import Course
 from search.study.events import Step, Steps, unheard
 from search.study.greedy import greedy_phases
 from search.study.lossless_gate import LosslessGate, refuse_garbage
-from search.study.scatter import is_behind_everywhere, is_held_out
+from search.study.scatter import Kept, is_behind_everywhere, is_held_out
 from search.study.stages import climbed_families, ladder_loads
 
 SkipRule: TypeAlias = Callable[[int, Sequence[PhaseResult]], Evidence | None]
@@ -99,6 +99,7 @@ class Measurer:
         self._writes = writes
         self._stopped = stopped
         self._lossless: dict[bool, LosslessGate] = {}
+        self._kept: Kept = {}
 
     def measure(self, session: Session, record: LaunchRecord, course: Course, turn: Turn) -> None:
         """Probe; objective phases interleaved, so that a drift of the host meets both; gate; then other loads.
@@ -245,7 +246,11 @@ class Measurer:
             for load in question.at
         }
         plain = not record.asked.speculates
-        behind = bool(watched) and not plain and is_behind_everywhere(self._spec.axes, record, course.phases, earlier)
+        behind = (
+            bool(watched)
+            and not plain
+            and is_behind_everywhere(self._spec.axes, record, course.phases, earlier, self._kept)
+        )
         share = (
             1.0 if plain and not any(launch.phases and not launch.asked.speculates for launch in earlier) else _CHEAP
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from search.contracts import PhaseResult
 from search.metrics import Direction, Objective, Objectives
@@ -24,13 +25,29 @@ def searched_phases(launch: LaunchRecord) -> list[PhaseResult]:
     return [phase for phase in launch.phases if not is_held_out(phase, launch.stage)]
 
 
-def readings_of(axis: Objective, launches: Sequence[LaunchRecord]) -> dict[str, list[Reading]]:
+Kept: TypeAlias = dict[tuple[Objective, int], tuple[Sequence[PhaseResult], list[Reading]]]
+"""By objective and number of the launch: its phases, and what was read of them. For who asks after every launch."""
+
+
+def readings_of(
+    axis: Objective, launches: Sequence[LaunchRecord], kept: Kept | None = None
+) -> dict[str, list[Reading]]:
     """Readings of one objective, by config id, of every launch that was measured; those tried by hand are left out."""
     groups: dict[str, list[Reading]] = {}
     for launch in launches:
         if launch.outcome in (Outcome.MEASURED, Outcome.GATED) and launch.stage != "try":
-            groups.setdefault(launch.config.config_id, []).extend(_readings(axis, launch, launch.phases))
+            groups.setdefault(launch.config.config_id, []).extend(_kept_readings(axis, launch, kept))
     return groups
+
+
+def _kept_readings(axis: Objective, launch: LaunchRecord, kept: Kept | None) -> list[Reading]:
+    if kept is None:
+        return _readings(axis, launch, launch.phases)
+    phases, readings = kept.get((axis, launch.number), ((), []))
+    if phases is not launch.phases:
+        readings = _readings(axis, launch, launch.phases)
+        kept[axis, launch.number] = launch.phases, readings
+    return readings
 
 
 def axis_scatter(axis: Objective, launches: Sequence[LaunchRecord]) -> Scatter:
@@ -44,7 +61,11 @@ def pooled_freedom(axes: Objectives, launches: Sequence[LaunchRecord]) -> float:
 
 
 def is_behind_everywhere(
-    axes: Objectives, planned: LaunchRecord, phases: Sequence[PhaseResult], launches: Sequence[LaunchRecord]
+    axes: Objectives,
+    planned: LaunchRecord,
+    phases: Sequence[PhaseResult],
+    launches: Sequence[LaunchRecord],
+    kept: Kept | None = None,
 ) -> bool:
     """Whether a start lies behind the best baseline at both objectives, beyond the intervals.
 
@@ -53,14 +74,19 @@ def is_behind_everywhere(
         planned: The start.
         phases: Measured on it so far.
         launches: Those that ended before it.
+        kept: What was read of them when this was asked before.
     """
-    return all(_is_behind(axis, planned, phases, launches) for axis in axes)
+    return all(_is_behind(axis, planned, phases, launches, kept) for axis in axes)
 
 
 def _is_behind(
-    axis: Objective, planned: LaunchRecord, phases: Sequence[PhaseResult], launches: Sequence[LaunchRecord]
+    axis: Objective,
+    planned: LaunchRecord,
+    phases: Sequence[PhaseResult],
+    launches: Sequence[LaunchRecord],
+    kept: Kept | None,
 ) -> bool:
-    groups = readings_of(axis, launches)
+    groups = readings_of(axis, launches, kept)
     plain = {launch.config.config_id for launch in launches if not launch.config.speculates}
     mine = [*groups.get(planned.asked.config_id, ()), *_readings(axis, planned, phases)]
     scatter = pooled_scatter({**groups, planned.asked.config_id: mine})
