@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a value that is looked at: no exception ever comes out of the blue.
+"""Ctrl-C, SIGTERM and SIGHUP as a value that is looked at: no exception ever comes out of the blue.
 
 The handler sets a flag and wakes the main thread, which does nothing but wait; the command runs in a thread of
 its own and looks at the flag where it can stop in order. An exception that a handler raises can land anywhere: in
@@ -30,7 +30,8 @@ STORING_S = 10.0
 SPEAKING_S = 10.0
 """How long the last words may take once nothing is held any more; somebody's full pipe must not keep the process."""
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""SIGHUP comes when the terminal goes, as with a lost connection; `nohup` has it ignored, and it stays so."""
 
 
 class Interrupts:
@@ -50,7 +51,7 @@ class Interrupts:
 
     @property
     def pressed(self) -> bool:
-        """Whether Ctrl-C was pressed or SIGTERM came; never taken back."""
+        """Whether Ctrl-C was pressed, or SIGTERM or SIGHUP came; never taken back."""
         return self._pressed.is_set()
 
     def check(self) -> None:
@@ -136,7 +137,7 @@ class Interrupts:
 def interruptible(work: Callable[[Interrupts], None]) -> NoReturn:
     """Run a command, and end the process with its exit code: 130 after a press, whatever the command made of it.
 
-    The one place that handles SIGINT and SIGTERM; a signal that is ignored (SIGINT in a background job) stays so.
+    The one place that handles SIGINT, SIGTERM and SIGHUP; a signal that is ignored (SIGINT in a background job) stays so.
     From the return of `work` on, with its last line printed, its exit code stands: later signals are ignored.
 
     Args:
