@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import logging
 import os
@@ -15,6 +16,7 @@ import typer
 from search.errors import SearchError
 from search.masking import Masker
 from search.study.signals import Interrupts
+from search.study.streams import outlast
 
 P = ParamSpec("P")
 
@@ -37,6 +39,13 @@ def command(function: Callable[P, None]) -> Callable[P, None]:
                 typer.echo(told(traceback.format_exc()), err=True)
             typer.echo(told(str(error)), err=True)
             raise typer.Exit(int(error.exit_code)) from error
+        except OSError as error:
+            if error is not getattr(sys.stdout, "lost", None) or error.errno == errno.EPIPE:
+                raise
+            typer.echo(
+                f"Standard output cannot be written: {error.strerror}. Send it elsewhere, or make room there.", err=True
+            )
+            raise typer.Exit(1) from error
 
     return guarded
 
@@ -55,7 +64,11 @@ class _Masked(logging.Formatter):
 
 
 def interrupts(context: typer.Context) -> Interrupts:
-    """The interrupts of the running command; for one that is called without a process of its own, nobody presses."""
+    """The interrupts of the running command; for one that is called without a process of its own, nobody presses.
+
+    Whoever asks for them measures for hours, and goes on when nobody can be shown anything any more.
+    """
+    outlast()
     return context.find_object(Interrupts) or Interrupts()
 
 

@@ -84,8 +84,8 @@ def scrub_database(storage: str, mask: Masking, *, write: bool) -> tuple[Scrubbe
                 if write and is_sqlite(url):
                     connection.exec_driver_sql("PRAGMA secure_delete=ON")
                 found = tuple(_scrubbed(connection, mask, write=write))
-            if write and found and is_sqlite(url):
-                _made_anew(engine)
+            if write and is_sqlite(url):
+                _made_anew(engine)  # also where nothing was found: an earlier run may have come only this far
             return found
     finally:
         engine.dispose()

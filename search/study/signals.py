@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from search.errors import ExitCode, Interrupted, StorageFault
+from search.study.streams import make_lasting
 
 TYPE_CHECKING = False  # as `typing` has it, whose import alone takes as long as all others
 if TYPE_CHECKING:
@@ -143,6 +144,7 @@ def interruptible(work: Callable[[Interrupts], None]) -> NoReturn:
     Args:
         work: The command, run in a thread of its own; tells its exit code by `SystemExit`.
     """
+    make_lasting()
     interrupts = Interrupts()
     woken, wake = os.pipe()
     os.set_blocking(wake, False)
