@@ -96,11 +96,7 @@ def scrub_places(places: Places, *, known: Iterable[Mapping[str, Any]] = (), wri
     for folder in _folders(places.reports):
         files += _of_launches(folder, masker, write=write)
         try:
-            own = change_own(
-                folder,
-                lambda name, text: _json_text(text, masker) if name.endswith(".json") else masker.known(text),
-                write=write,
-            )
+            own = change_own(folder, masker.known, write=write)
         except FolderBusy as busy:
             left.append(str(busy))
         else:

@@ -62,12 +62,12 @@ def write_tables(folder: Path, content: ReportContent) -> None:
     _write_scripts(folder, launch_scripts(content), {name: text for name, text in adaptive.items() if name})
 
 
-def change_own(folder: Path, change: Callable[[str, str], str], *, write: bool) -> tuple[Path, ...]:
+def change_own(folder: Path, change: Callable[[str], str], *, write: bool) -> tuple[Path, ...]:
     """Rewrite what was made here in a report's folder and its `launch`; what a person wrote or changed is not opened.
 
     Args:
         folder: `reports/<study>`.
-        change: From a file's name and text to its text.
+        change: From a file's text to its text.
         write: Change the files; else they are only looked at.
 
     Returns:
@@ -83,7 +83,7 @@ def change_own(folder: Path, change: Callable[[str, str], str], *, write: bool) 
         with own_files(place, looks_ours, store=write) as own:
             for name in filter(own.owns, own.names):
                 text = (place / name).read_bytes().decode("utf-8", errors="replace")
-                if (new := change(name, text)) != text:
+                if (new := change(text)) != text:
                     changed.append(place / name)
                     if write:
                         own.write(name, new, mode=(place / name).stat().st_mode & 0o777)
