@@ -6,7 +6,6 @@ import logging
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Literal, ParamSpec, Protocol, TypeAlias
 
@@ -137,6 +136,9 @@ def _run(options: RunOptions, parts: Assembly, display: Display, interrupts: Int
             unhurt(display.noticed, line)
             unhurt(log.noticed, line)
 
+        def stepped(step: Step) -> None:
+            unhurt(display.stepped, step)
+
         display.expecting(estimates_of(parts.spec, hours=options.hours), parts.folder)
         page = Paced(ReportListener(parts.folder, end.content, RealClock()), RealClock())
         if options.accept_changes:
@@ -149,7 +151,7 @@ def _run(options: RunOptions, parts: Assembly, display: Display, interrupts: Int
                 executor=executor,
                 store=store,
                 storage=optuna_storage(options.storage, patience=Patience(store.url, sleep=interrupts.sleep)),
-                watch=Watch(Fanout(display, log, page, end), notice, partial(unhurt, display.stepped)),
+                watch=Watch(Fanout(display, log, page, end), notice, stepped),
                 overrides=Overrides(
                     launches=options.launches, hours=options.hours, seed=options.seed, sampler=options.sampler
                 ),

@@ -9,11 +9,12 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import ParamSpec
 
 import typer
 
-from search.errors import SearchError
+from search.errors import SearchError, UsageError
 from search.masking import Masker
 from search.study.signals import Interrupts
 from search.study.streams import outlast
@@ -33,6 +34,7 @@ def command(function: Callable[P, None]) -> Callable[P, None]:
         if logging.lastResort is not None:
             logging.lastResort.setFormatter(_Masked())
         try:
+            _require_folder()
             function(*args, **kwargs)
         except SearchError as error:
             if kwargs.get("debug"):
@@ -48,6 +50,20 @@ def command(function: Callable[P, None]) -> Callable[P, None]:
             raise typer.Exit(1) from error
 
     return guarded
+
+
+def _require_folder() -> None:
+    """Refuse to work in a folder that is gone: relative names would lead nowhere.
+
+    Raises:
+        UsageError: It is.
+    """
+    try:
+        Path.cwd()
+    except OSError as error:
+        raise UsageError(
+            f"A command is run in a folder that exists, but the current one is gone ({error.strerror}). Change into another one."
+        ) from error
 
 
 def told(text: str) -> str:

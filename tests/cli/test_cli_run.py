@@ -266,6 +266,7 @@ def test_version_is_said_without_a_study(program):
 def test_no_study_named_lists_those_there_are(here):
     (here / "spaces").mkdir()
     (here / "spaces" / "mine.yaml").write_text("study: mine\ntitle: My own model\n")
+    os.mkfifo(here / "spaces" / "pipe.yaml")  # is not waited for
     told = run().stderr
     lines = [" ".join(line.split()) for line in told.splitlines()]
     assert "kimi-k25 Kimi-K2.5 with EAGLE-3 on 8x RTX PRO 6000 Blackwell (packaged)" in lines
