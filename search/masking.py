@@ -60,6 +60,7 @@ _ESCAPES = re.compile(
 _PASSWORD_IN_URL = re.compile(r"://[^\s/@:]*:([^\s/@]+)@")
 _DIRECTORIES = frozenset({"PWD", "OLDPWD"})
 """Of the shell: where a process runs, and no password."""
+_LONGEST_READ = 2000
 _SHORTEST = 4
 """Characters of a known secret that is replaced wherever it stands; a shorter one would mask words by chance."""
 
@@ -80,6 +81,15 @@ def is_harmless(name: str, value: str = "") -> bool:
     """Whether an environment variable may be saved with its value: known by name, and nothing secret in its value."""
     known = name in _HARMLESS_NAMES or name.startswith(_HARMLESS_PREFIXES)
     return known and not is_secret_name(name) and mask_text(value) == value
+
+
+def hidden_in(text: str) -> tuple[str, ...]:
+    """What `mask_text` hides of a short text, in order; nothing of one that is longer than `_LONGEST_READ` characters."""
+    if len(text) > _LONGEST_READ or (masked := mask_text(text)) == text:
+        return ()
+    around = re.fullmatch("(.*?)".join(map(re.escape, masked.split(MASK))), text, re.DOTALL)
+    found = around.groups() if around else ()
+    return tuple(secret for secret in found if not _NO_SECRET.fullmatch(secret))
 
 
 def without_escapes(text: str) -> str:
@@ -160,6 +170,15 @@ class Masker:
         for secret in self.secrets:
             text = text.replace(secret, MASK)
         return mask_text(text)
+
+    def known(self, text: str) -> str:
+        """Text with a syntax of its own, such as a script or a page: known secrets and those by shape masked.
+
+        Not those by their place, as in `text`: `"$HF_TOKEN"` of a script names a secret and is none.
+        """
+        for secret in self.secrets:
+            text = text.replace(secret, MASK)
+        return _SECRET_VALUES.sub(MASK, text)
 
     def own_text(self, text: str) -> str:
         """Text of our own making for a terminal: known secrets masked, and what is one by its shape alone.

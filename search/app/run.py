@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, ParamSpec, Protocol, TypeAlias
 
 from search.analysis.findings import Judgement
 from search.app.assemble import assemble
@@ -18,6 +19,7 @@ from search.app.plan import Estimates, estimates_of
 from search.app.report_content import ContentBuilder
 from search.app.stored import spec_of
 from search.contracts import Clock, RealClock
+from search.errors import SearchError
 from search.report.content import ReportContent
 from search.report.decision import decide
 from search.report.files import write_report
@@ -34,6 +36,9 @@ from search.study.outputs import prepare
 from search.study.resume import accept_changes
 from search.study.runner import run_study
 from search.study.signals import Interrupts
+
+_P = ParamSpec("_P")
+_log = logging.getLogger(__name__)
 
 Shows: TypeAlias = Literal["always", "when cut", "never"]
 """When a phase shows its own end."""
@@ -128,8 +133,11 @@ def _run(options: RunOptions, parts: Assembly, display: Display, interrupts: Int
 
         def notice(line: str) -> None:
             line = masker.own_text(line)
-            display.noticed(line)
-            log.noticed(line)
+            unhurt(display.noticed, line)
+            unhurt(log.noticed, line)
+
+        def stepped(step: Step) -> None:
+            unhurt(display.stepped, step)
 
         display.expecting(estimates_of(parts.spec, hours=options.hours), parts.folder)
         page = Paced(ReportListener(parts.folder, end.content, RealClock()), RealClock())
@@ -143,7 +151,7 @@ def _run(options: RunOptions, parts: Assembly, display: Display, interrupts: Int
                 executor=executor,
                 store=store,
                 storage=optuna_storage(options.storage, patience=Patience(store.url, sleep=interrupts.sleep)),
-                watch=Watch(Fanout(display, log, page, end), notice, display.stepped),
+                watch=Watch(Fanout(display, log, page, end), notice, stepped),
                 overrides=Overrides(
                     launches=options.launches, hours=options.hours, seed=options.seed, sampler=options.sampler
                 ),
@@ -221,7 +229,11 @@ class Paced:
 
 
 class Fanout:
-    """Passes events on to several listeners, in order."""
+    """Passes events on to several listeners, in order.
+
+    What a listener does wrong is reported with its traceback and goes no further: a study is not ended by what shows it.
+    A fault of the database does, and so does Ctrl-C.
+    """
 
     def __init__(self, *listeners: Listener) -> None:
         self._listeners = listeners
@@ -229,22 +241,36 @@ class Fanout:
     def started(self, start: RunStart) -> None:
         """See `Listener`."""
         for listener in self._listeners:
-            listener.started(start)
+            unhurt(listener.started, start)
 
     def launching(self, launch: Launching) -> None:
         """See `Listener`."""
         for listener in self._listeners:
-            listener.launching(launch)
+            unhurt(listener.launching, launch)
 
     def launched(self, launch: LaunchRecord, judgements: Judgements) -> None:
         """See `Listener`."""
         for listener in self._listeners:
-            listener.launched(launch, judgements)
+            unhurt(listener.launched, launch, judgements)
 
     def ended(self, ending: Ending, judgement: Judgement) -> None:
         """See `Listener`."""
         for listener in self._listeners:
-            listener.ended(ending, judgement)
+            unhurt(listener.ended, ending, judgement)
+
+
+def unhurt(show: Callable[_P, None], *args: _P.args, **kwargs: _P.kwargs) -> None:
+    """Call what shows something of a study to people, and report what goes wrong in it.
+
+    Raises:
+        SearchError: Of the database, or because the user wants an end; these are no fault of showing.
+    """
+    try:
+        show(*args, **kwargs)
+    except SearchError:
+        raise
+    except Exception:  # noqa: BLE001
+        _log.exception("something could not be shown; the study goes on, and its measurements are in the database")
 
 
 class _End:

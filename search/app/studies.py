@@ -42,7 +42,9 @@ def stored_studies(storage: str) -> Iterator[str]:
 
 
 def _title(path: Path) -> str:
-    """Of a file that may be wrong in any way: only its own line is looked at."""
+    """Of a file that may be wrong in any way: only its own line is looked at, and a pipe is not waited for."""
+    if not path.is_file():
+        return ""
     try:
         text = path.read_text(encoding="utf-8", errors="replace")[:20_000]
     except OSError:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import logging
 import os
 import sys
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import ParamSpec
 
 import typer
 
-from search.errors import SearchError
+from search.errors import SearchError, UsageError
 from search.masking import Masker
 from search.study.signals import Interrupts
+from search.study.streams import outlast
 
 P = ParamSpec("P")
 
@@ -31,14 +34,36 @@ def command(function: Callable[P, None]) -> Callable[P, None]:
         if logging.lastResort is not None:
             logging.lastResort.setFormatter(_Masked())
         try:
+            _require_folder()
             function(*args, **kwargs)
         except SearchError as error:
             if kwargs.get("debug"):
                 typer.echo(told(traceback.format_exc()), err=True)
             typer.echo(told(str(error)), err=True)
             raise typer.Exit(int(error.exit_code)) from error
+        except OSError as error:
+            if error is not getattr(sys.stdout, "lost", None) or error.errno == errno.EPIPE:
+                raise
+            typer.echo(
+                f"Standard output cannot be written: {error.strerror}. Send it elsewhere, or make room there.", err=True
+            )
+            raise typer.Exit(1) from error
 
     return guarded
+
+
+def _require_folder() -> None:
+    """Refuse to work in a folder that is gone: relative names would lead nowhere.
+
+    Raises:
+        UsageError: It is.
+    """
+    try:
+        Path.cwd()
+    except OSError as error:
+        raise UsageError(
+            f"A command is run in a folder that exists, but the current one is gone ({error.strerror}). Change into another one."
+        ) from error
 
 
 def told(text: str) -> str:
@@ -55,7 +80,11 @@ class _Masked(logging.Formatter):
 
 
 def interrupts(context: typer.Context) -> Interrupts:
-    """The interrupts of the running command; for one that is called without a process of its own, nobody presses."""
+    """The interrupts of the running command; for one that is called without a process of its own, nobody presses.
+
+    Whoever asks for them measures for hours, and goes on when nobody can be shown anything any more.
+    """
+    outlast()
     return context.find_object(Interrupts) or Interrupts()
 
 

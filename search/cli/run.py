@@ -72,6 +72,7 @@ def run(
         draft=draft,
         accept_changes=accept_changes,
     )
+    pressed = interrupts(ctx)
     if not quiet:
         # Before the imports that take a second or two: a person should see that something happens.
         what = f"replay of {replay}" if replay else f"study {study}" if study else "no study named"
@@ -83,4 +84,4 @@ def run(
     def display() -> Display:
         return display_for(sys.stderr if as_json else sys.stdout, quiet=quiet, as_json=as_json)
 
-    run_study(options, display, interrupts(ctx))
+    run_study(options, display, pressed)

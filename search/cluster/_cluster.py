@@ -53,6 +53,9 @@ def connect(address: str | None, *, with_gpus: bool) -> Any:
     # Ray's own handler of fatal signals counts SIGTERM among them and ends the process with a stack trace.
     os.environ.setdefault("RAY_DISABLE_FAILURE_SIGNAL_HANDLER", "1")
     if address is None:
+        # Ray gives its workers a niceness of 15 (ray 2.60, `worker_niceness` in `ray_config_def.h`); an actor's servers
+        # inherit it, and on a busy host they were measured starving.
+        os.environ.setdefault("RAY_worker_niceness", "0")
         # Ray resolves 127.0.0.1 to the host's address and listens on all interfaces, unless it
         # believes that it cannot form a cluster (ray 2.60 `_private/services.py`).
         os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
@@ -63,7 +66,7 @@ def connect(address: str | None, *, with_gpus: bool) -> Any:
         options |= {"include_dashboard": False, "object_store_memory": OBJECT_STORE_BYTES}
         if not with_gpus:
             options["num_gpus"] = 0  # else Ray looks for them itself
-    with _signals_kept():
+    with _signals_kept(), _hangups_blocked():
         try:
             ray.init(address=address or "local", namespace="search", **options)
         except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
@@ -96,6 +99,19 @@ def _signals_kept() -> Iterator[None]:
         for number, handler in before.items():
             if handler is not None:
                 signal.signal(number, handler)
+
+
+@contextmanager
+def _hangups_blocked() -> Iterator[None]:
+    """Keep the SIGHUP of a closed terminal from what is started meanwhile: Ray's processes are in this one's group.
+
+    They inherit the mask, as they do for SIGINT, which Ray blocks itself. Without them nothing could be stopped in order.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def is_up(ray: Any, *, local: bool) -> bool:

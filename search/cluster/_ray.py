@@ -29,7 +29,9 @@ from search.server.guardian import process_table
 from search.server.reaper import reap_orphans
 
 START_S = 60.0
-"""How long an actor may take to start: a node's first one imports this package from cold files."""
+"""How long an actor may take to start on a cluster: a node's first one imports this package from cold files."""
+LOCAL_START_S = 300.0
+"""The same on a local Ray: nobody else holds anything of it, so only a busy host can keep an actor waiting."""
 
 EXIT_S = 5.0
 """How long a killed actor may take to be gone."""
@@ -75,7 +77,7 @@ class RayExecutor(SelfClosing):
         gpus_per_slot: 0 in simulation.
         address: Of a running cluster; None starts a local one on loopback, without dashboard.
         lease_s: An actor that has not heard of the driver for so long stops its server.
-        start_s: See `START_S`.
+        start_s: See `START_S` and `LOCAL_START_S`, which None means.
         find_uuids: See `GpuHolder`.
 
     Attributes:
@@ -93,14 +95,14 @@ class RayExecutor(SelfClosing):
         gpus_per_slot: int = 0,
         address: str | None = None,
         lease_s: float = 20.0,
-        start_s: float = START_S,
+        start_s: float | None = None,
         find_uuids: FindUuids | None = None,
     ) -> None:
         self._factory = factory
         self._gpus = gpus_per_slot
         self._address = address
         self._lease_s = lease_s
-        self._start_s = start_s
+        self._start_s = start_s or (LOCAL_START_S if address is None else START_S)
         self._find_uuids = find_uuids
         self._actors: dict[int, Any] = {}
         self._processes: dict[int, tuple[str, int]] = {}
@@ -279,6 +281,11 @@ class RayExecutor(SelfClosing):
         )
 
     def _no_room(self) -> str:
+        if self._address is None:
+            return (
+                f"Ray on this host: no worker of it started within {self._start_s:g} s, as happens where other programs leave it "
+                "no processor or memory (`uptime`, `free`). Run the same command again when they are done, or with `--executor inline`."
+            )
         return (
             f"GPUs in the Ray cluster: no {self._gpus} of one node came free within {self._start_s:g} s. "
             "`ray status` shows who holds them."

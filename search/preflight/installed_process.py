@@ -83,6 +83,9 @@ def ask_installed(
     python = python or sys.executable
     limit = IMPORT_S + EACH_S * len(requests) if timeout_s is None else timeout_s
     code = files("search.preflight").joinpath("_installed_probe.py").read_text(encoding="utf-8")
+    code = code.encode(
+        "ascii", "backslashreplace"
+    ).decode()  # a word of the command line, whatever the locale's encoding
     asked = "".join(json.dumps({"argv": list(one.argv), "env": dict(one.env)}) + "\n" for one in requests)
     # A file, not a pipe, for what it prints: a child of a killed helper could hold a pipe open.
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as stderr:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from search.report.content import ReportContent
@@ -60,6 +60,34 @@ def write_tables(folder: Path, content: ReportContent) -> None:
     _write(folder, tables)
     adaptive = {} if content.adaptive is None else {content.adaptive.name: content.adaptive.text}
     _write_scripts(folder, launch_scripts(content), {name: text for name, text in adaptive.items() if name})
+
+
+def change_own(folder: Path, change: Callable[[str], str], *, write: bool) -> tuple[Path, ...]:
+    """Rewrite what was made here in a report's folder and its `launch`; what a person wrote or changed is not opened.
+
+    Args:
+        folder: `reports/<study>`.
+        change: From a file's text to its text.
+        write: Change the files; else they are only looked at.
+
+    Returns:
+        The files that change.
+
+    Raises:
+        FolderBusy: Another program writes there.
+    """
+    changed: list[Path] = []
+    for place, looks_ours in ((folder, _LOOKS_OURS), (folder / "launch", _LOOKS_OUR_SCRIPT)):
+        if place.is_symlink() or not place.is_dir():
+            continue
+        with own_files(place, looks_ours, store=write) as own:
+            for name in filter(own.owns, own.names):
+                text = (place / name).read_bytes().decode("utf-8", errors="replace")
+                if (new := change(text)) != text:
+                    changed.append(place / name)
+                    if write:
+                        own.write(name, new, mode=(place / name).stat().st_mode & 0o777)
+    return tuple(changed)
 
 
 def _write(folder: Path, texts: Mapping[str, str]) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
+import stat
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -11,7 +14,7 @@ from search.contracts import Clock
 from search.errors import StorageFault
 from search.masking import Masker
 from search.report.content import ReportContent
-from search.report.files import write_page, write_tables
+from search.report.files import FILE_MODE, write_page, write_tables
 from search.report.lines import launched_line, launching_line, start_lines
 from search.report.text import one_line
 from search.storage.records import LaunchRecord
@@ -117,7 +120,16 @@ class RunLog:
     def _write(self, line: str) -> None:
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            with self._path.open("a", encoding="utf-8") as stream:
+            with open(self._path, "a", encoding="utf-8", errors="backslashreplace", opener=_plain_file) as stream:
                 stream.write(f"{self._clock.now():%Y-%m-%dT%H:%M:%SZ} {self._masker.own_text(one_line(line))}\n")
         except OSError as error:
             _log.warning("%s could not be written: %s", self._path, error)
+
+
+def _plain_file(path: str, flags: int) -> int:
+    """Open a file of ours, never a pipe, which may wait for ever, nor what a link leads to."""
+    handle = os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "is no plain file")
+    return handle

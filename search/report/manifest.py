@@ -61,6 +61,10 @@ class OwnFiles:
         """See the class."""
         return tuple(self._known)
 
+    def owns(self, name: str) -> bool:
+        """Whether what is there now is what was written here last."""
+        return (there := _hash_of(self._folder / name)) is not None and there in self._known.get(name, ())
+
     def write(self, name: str, text: str, *, mode: int = FILE_MODE) -> bool:
         """Write a file, unless a person wrote, changed or linked the one that is there; whether it was written."""
         path, wanted = self._folder / name, _sha256(text.encode())
@@ -95,13 +99,16 @@ class OwnFiles:
 
 
 @contextmanager
-def own_files(folder: Path, looks_ours: Mapping[str, Callable[[str], bool]]) -> Iterator[OwnFiles]:
+def own_files(
+    folder: Path, looks_ours: Mapping[str, Callable[[str], bool]], *, store: bool = True
+) -> Iterator[OwnFiles]:
     """The own files of a folder, locked against other writers until the block ends.
 
     Args:
         folder: Is there.
         looks_ours: By pattern of a name: whether a text begins as ours do; asked while there is no manifest, as before
             there was one.
+        store: Renew the manifest in the end; else it is only looked at.
 
     Raises:
         FolderBusy: Another writer holds it.
@@ -111,7 +118,8 @@ def own_files(folder: Path, looks_ours: Mapping[str, Callable[[str], bool]]) -> 
         try:
             yield own
         finally:
-            own.store()
+            if store:
+                own.store()
 
 
 @contextmanager

@@ -271,6 +271,8 @@ def main() -> int:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         # A handler, not SIG_IGN: the launcher would inherit that and become deaf to SIGTERM.
         signal.signal(number, lambda *_: None)
+    # Ray's workers have it blocked, see `cluster`; a server should not inherit that either.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
     pending = b""
     while b"\n" not in pending:
         piece = os.read(0, 65536)

@@ -18,27 +18,43 @@ _LONGEST = 2**20
 _BORDERS = b" \t,;\"'()[]{}"
 
 
-def scrub(path: Path, masker: Masker) -> None:
+def scrub(path: Path, masker: Masker, *, write: bool = True) -> bool:
     """Mask every secret in a file that its writers have closed; a missing one stays missing.
 
     The file is replaced as a whole and only where something changes, so that a reader never sees half of one.
     Where it cannot be rewritten, such as on a full disk, it is left as it is, its owner's alone to read, and that is
     said: it is what shows why a launch failed.
+
+    Returns:
+        Whether it holds any; without `write` it is only looked at.
     """
+    if not write:
+        return _holds_secrets(path, masker)
     try:
         mode = path.stat().st_mode & 0o777
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         clean = Path(name)
         try:
-            if _masked(path, handle, masker):
+            if changed := _masked(path, handle, masker):
                 clean.chmod(mode)
                 clean.replace(path)
+            return changed
         finally:
             clean.unlink(missing_ok=True)
     except FileNotFoundError:
-        return
+        return False
     except OSError as error:
         _log.warning("%s may hold secrets, because it could not be rewritten: %s", path, error)
+        return False
+
+
+def _holds_secrets(path: Path, masker: Masker) -> bool:
+    try:
+        with path.open("rb") as source:
+            texts = (piece.decode("utf-8", errors="surrogateescape") for piece in _pieces(source))
+            return any(masker.text(text) != text for text in texts)
+    except OSError:
+        return False
 
 
 def _masked(path: Path, handle: int, masker: Masker) -> bool:

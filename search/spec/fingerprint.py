@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from pathlib import PurePath
 
 from search.host.environment import UNKNOWN
-from search.masking import is_harmless, is_secret_name, mask_text, mask_words
+from search.masking import Masker, is_harmless, is_secret_name, mask_text, mask_words
 from search.metrics import DEFAULTS
 from search.spec.measured import MeasureSpec
 from search.spec.study import StudySpec
@@ -15,6 +16,7 @@ from search.storage.records import StudyKind
 
 PROBED = "environment."
 """Prefix of facts that were asked of the machine, where an answer may be missing."""
+_HIDDEN = re.compile(r"\bsecret [0-9a-f]{8}\)?$")
 WORKLOADS = "workloads."
 """Prefix of what further workloads are: a new one may come to a study, since nothing was measured with it before."""
 
@@ -129,6 +131,27 @@ def renewed(stored: Mapping[str, str], now: Mapping[str, str]) -> dict[str, str]
     """`now`, with the stored answer where the machine gives none this time."""
     kept = {name: value for name, value in stored.items() if name.startswith(PROBED) and not _is_known(name, now)}
     return dict(sorted({**now, **kept}.items()))
+
+
+def without_secrets(stored: Mapping[str, str], masker: Masker) -> dict[str, str]:
+    """A stored fingerprint, one of an earlier version too, with what today's holds in the place of secrets.
+
+    Args:
+        stored: As a database or a recording holds it.
+        masker: Knows the secrets of its study.
+    """
+    return {name: _without_secret(name, str(value), masker) for name, value in stored.items()}
+
+
+def _without_secret(name: str, value: str, masker: Masker) -> str:
+    variable, flag = name.removeprefix("engine.env."), name.removeprefix("engine.server_args.")
+    if _HIDDEN.search(value):
+        return value
+    if variable != name:
+        return _hidden_variable(variable, value)
+    if flag != name:
+        return str(_hidden(flag, value))
+    return _hidden_words(tuple(value.split(" "))) if name == "engine.prefix" else masker.text(value)
 
 
 def _workload(name: str) -> str:

@@ -11,7 +11,7 @@ from search.contracts import PhaseResult
 from search.errors import InvalidConfig, LoadFailed, StorageFault
 from search.outcomes import Evidence, Reason
 from search.storage.records import Expected, LaunchRecord, StudyRecord
-from search.storage.shapes import Shape, finite, is_finite
+from search.storage.shapes import Shape, finite, is_finite, is_optional
 
 LAUNCH = Shape(LaunchRecord, leave_out=("started_at", "phases", "beside", "expected"))
 """A launch without what has a column type or rows of its own."""
@@ -24,7 +24,7 @@ _T = TypeVar("_T")
 
 
 _LEAST, _MOST = 1e-12, 1e15
-"""Of tokens a second and of milliseconds; sums of squares of such numbers are finite."""
+"""Of tokens a second, of milliseconds and of seconds; sums of squares of such numbers are finite."""
 
 
 def study_cells(record: StudyRecord) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def launch_record(
             if (result := _finite_or_none(PHASE, phase)) is not None and _is_measurement(result)
         ]
         return LAUNCH.value(
-            cells,
+            _of_this_world(LAUNCH, cells),
             started_at=cells["started_at"],
             phases=tuple(result for result in results if not result.workload),
             beside=tuple(result for result in results if result.workload),
@@ -107,17 +107,28 @@ def phase_cells(result: PhaseResult) -> dict[str, Any]:
 def _finite_or_none(shape: Shape[_T], cells: Mapping[str, Any]) -> _T | None:
     """None for what an older version stored with an infinite number where there must be one."""
     try:
-        return shape.value(cells)
+        return shape.value(_of_this_world(shape, cells))
     except ValidationError:
         if is_finite(dict(cells)):
             raise
         return None
 
 
+def _of_this_world(shape: Shape[_T], cells: Mapping[str, Any]) -> dict[str, Any]:
+    """The cells, None for what may be unknown and is no number of this world: sums of it would be infinite."""
+    return {
+        name: None
+        if isinstance(value, float) and abs(value) >= _MOST and is_optional(shape.fields.get(name, float))
+        else value
+        for name, value in cells.items()
+    }
+
+
 def _is_measurement(result: PhaseResult) -> bool:
     """Whether its rate and its times can be of this world: whoever stored others measured nothing."""
     rates = (result.output_tps, *((result.tpot_ms,) if result.tpot_ms is not None else ()))
-    return all(_LEAST < rate < _MOST for rate in rates) and (result.ttft_ms is None or 0 <= result.ttft_ms < _MOST)
+    times = (result.ttft_ms or 0.0, result.duration_s or 0.0, result.warmup_s)
+    return all(_LEAST < rate < _MOST for rate in rates) and all(0 <= time < _MOST for time in times)
 
 
 def _read(what: str, value: Callable[[], _T]) -> _T:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ def storage_url(storage: str | Path) -> URL:
     `postgresql://` means `postgresql+psycopg://`, the driver of the `postgres` extra.
 
     Raises:
-        UsageError: The URL is not understood, its folder does not exist, or its driver is missing.
+        UsageError: The URL is not understood, it is no plain file, its folder does not exist, or its driver is missing.
     """
     text = str(storage)
     if "://" not in text:
@@ -58,7 +59,12 @@ def _checked_file(url: URL) -> URL:
         raise UsageError(
             "A study needs a database file, because two libraries open it; `:memory:` cannot be shared. Give a path, such as `--storage trials.db`."
         )
-    folder = Path(url.database).resolve().parent
+    path = Path(os.path.realpath(url.database))  # unlike `resolve`, it ends at a loop of links
+    folder = path.parent
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        raise UsageError(
+            f"`--storage` names a file, but {url.database} is a folder, a device, a pipe or a loop of links. Choose another name."
+        )
     if not folder.is_dir():
         raise UsageError(
             f"`--storage` must be in a folder that exists, but there is no folder {folder}. Make it first."

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a value that is looked at: no exception ever comes out of the blue.
+"""Ctrl-C, SIGTERM and SIGHUP as a value that is looked at: no exception ever comes out of the blue.
 
 The handler sets a flag and wakes the main thread, which does nothing but wait; the command runs in a thread of
 its own and looks at the flag where it can stop in order. An exception that a handler raises can land anywhere: in
@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from search.errors import ExitCode, Interrupted, StorageFault
+from search.study.streams import make_lasting
 
 TYPE_CHECKING = False  # as `typing` has it, whose import alone takes as long as all others
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ STORING_S = 10.0
 SPEAKING_S = 10.0
 """How long the last words may take once nothing is held any more; somebody's full pipe must not keep the process."""
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""SIGHUP comes when the terminal goes, as with a lost connection; `nohup` has it ignored, and it stays so."""
 
 
 class Interrupts:
@@ -50,7 +52,7 @@ class Interrupts:
 
     @property
     def pressed(self) -> bool:
-        """Whether Ctrl-C was pressed or SIGTERM came; never taken back."""
+        """Whether Ctrl-C was pressed, or SIGTERM or SIGHUP came; never taken back."""
         return self._pressed.is_set()
 
     def check(self) -> None:
@@ -136,12 +138,13 @@ class Interrupts:
 def interruptible(work: Callable[[Interrupts], None]) -> NoReturn:
     """Run a command, and end the process with its exit code: 130 after a press, whatever the command made of it.
 
-    The one place that handles SIGINT and SIGTERM; a signal that is ignored (SIGINT in a background job) stays so.
+    The one place that handles SIGINT, SIGTERM and SIGHUP; a signal that is ignored (SIGINT in a background job) stays so.
     From the return of `work` on, with its last line printed, its exit code stands: later signals are ignored.
 
     Args:
         work: The command, run in a thread of its own; tells its exit code by `SystemExit`.
     """
+    make_lasting()
     interrupts = Interrupts()
     woken, wake = os.pipe()
     os.set_blocking(wake, False)

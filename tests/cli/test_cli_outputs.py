@@ -122,3 +122,14 @@ def test_report_record_and_whatif_only_look_into_the_database(here):
     ):
         assert ask(*words).exit_code == 0
     assert database.read_bytes() == before
+
+
+def test_folder_that_is_gone_is_told_instead_of_a_traceback(tmp_path, monkeypatch):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    done = CliRunner().invoke(app, ["run", "--study", "kimi-k25", "--simulate"])
+    monkeypatch.chdir(tmp_path)
+
+    assert done.exit_code == 2 and "the current one is gone" in done.output and isinstance(done.exception, SystemExit)

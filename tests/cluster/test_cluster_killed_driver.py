@@ -52,3 +52,9 @@ def test_guardian_outlives_the_actor_and_stops_what_forked_twice(tmp_path, addre
     while left := servers_of(tmp_path):
         assert time.monotonic() < end, [(process, process.cmdline()) for process in left]
         threading.Event().wait(0.1)
+
+
+def test_closed_terminal_leaves_ray_alive_and_its_workers_are_as_nice_as_the_driver():
+    with started("hung_up.py") as driver:
+        said, _ = driver.communicate(timeout=240)
+    assert (said, driver.returncode) == (b"True True True\n", 130)

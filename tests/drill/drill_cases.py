@@ -22,7 +22,7 @@ from typing import Any
 import optuna
 import psutil
 from drill_databases import POSTGRES, SQLITE, binaries, database_of
-from drill_driver import CONFIGS, LATENCY, NAME, SCALE, SWITCHED_CONFIGS, THROUGHPUT
+from drill_driver import CONFIGS, LATENCY, NAME, SCALE, SLOW, SWITCHED_CONFIGS, THROUGHPUT
 from drill_moments import MOMENTS, SWITCHES, Moment, Scene
 from drill_processes import MARK, can_be_bound, is_ours, launch_tag, launch_tags, marked, named, nothing_stays, until
 
@@ -36,11 +36,8 @@ UNSCALED_S = 6.0
 
 CLEAN_S = 30 / SCALE + UNSCALED_S
 CLEAN_STOPPED_DRIVER_S = 60 / SCALE + UNSCALED_S
-FOUND_OUT_S = 10.0
+FOUND_OUT_S = 10.0 * SLOW
 """A stopped server or guardian is first found out, by silence, and then has its grace."""
-
-SLOW = float(os.environ.get("SEARCH_DRILL_SLOW", "1"))
-"""On a machine that is busy with other things, limits that only tell a hang from work may be so many times as long."""
 
 RUN_S = 60.0 * SLOW
 """For the whole study from a standing start; longer is a hang."""

@@ -41,8 +41,8 @@ from search.study.runner import run_study
 from search.study.signals import Interrupts, interruptible
 from search.testing import install_fake_sglang
 
-SCALE = 5.0
-"""Waits are the product's divided by this."""
+SCALE = float(os.environ.get("SEARCH_DRILL_SCALE", "5"))
+"""Waits are the product's divided by this; 1 is the product, and the bar for a machine that is too busy for 5."""
 
 RAY_WAITS_MS = {
     "health_check_initial_delay_ms": 5000,
@@ -56,7 +56,10 @@ CONFIGS = ("off", "v2-k1-s1-d2")
 SWITCHED_CONFIGS = (*CONFIGS, "v2-k1-s2-d3")
 SHARED_CONFIGS = (*CONFIGS, "v2-k1-s2-d3", "v2-k1-s3-d4")
 LATENCY, THROUGHPUT = 1, 8
-SILENCE_S = 4.0
+SLOW = float(os.environ.get("SEARCH_DRILL_SLOW", "1"))
+"""On a machine that is busy with other things, limits that only tell a hang from work may be so many times as long."""
+
+SILENCE_S = 4.0 * SLOW
 """Without a token for so long, a phase has failed."""
 
 _STUDY = """
@@ -74,8 +77,8 @@ engine:
     FAKE_SGLANG_DRAIN_S: "0.4"
   server_args: {attention-backend: triton, mem-fraction-static: 0.6}
   max_running_requests: 64
-  boot_ceiling_minutes: 0.4
-  stall_minutes: 0.1
+  boot_ceiling_minutes: @boot@
+  stall_minutes: @stall@
 space: {spec_version: [v2], topk: [1], num_steps: @steps@, num_draft_tokens: [tree]}
 objectives: {latency: 1, throughput: 8}
 watch: []
@@ -144,6 +147,8 @@ def study_spec(folder: Path, misbehaves: Sequence[str] = (), *, shared: bool = F
     return parse_study(
         _STUDY.replace("@fake@", str(fake))
         .replace("@release@", release)
+        .replace("@boot@", f"{0.4 * SLOW:g}")
+        .replace("@stall@", f"{0.1 * SLOW:g}")
         .replace("@misbehaves@", ",".join([*misbehaves, *([f"shapes-slow-{slow}"] if slow else [])]))
         .replace("@known@", json.dumps(known))
         .replace("@steps@", "[1, 2, 3]" if shared else "[1, 2]" if slow else "[1]"),

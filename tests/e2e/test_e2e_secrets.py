@@ -137,6 +137,7 @@ def test_none_of_the_secrets_of_a_study_is_in_a_file_a_database_or_a_terminal_li
     run("report", "--study", "lab", "--json")
     run("record", "--study", "lab", "--to", "recordings/lab")
     run("run", "--replay", "recordings/lab")
+    assert run("clean", "--scrub", "--study", "./lab.yaml").output == "no secrets found\n"  # what is masked stays so
     away = (
         f"postgresql://me:{plant.secret('--storage')}@127.0.0.1:1/db?sslpassword={plant.secret('query of --storage')}"
     )

@@ -1,5 +1,6 @@
 """Files are renewed as a study runs; lines read as promised."""
 
+import os
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -68,6 +69,24 @@ def test_run_log_appends_lines_with_their_time(tmp_path, content, clock):
         "2026-03-02T20:01:00Z a b",
         "2026-03-02T20:01:00Z [ 1/40] baseline: off starts (first)",
     ]
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "link"])
+def test_run_log_that_is_no_file_of_ours_is_neither_waited_for_nor_written(tmp_path, clock, caplog, kind):
+    path, elsewhere = tmp_path / "run.log", tmp_path / "elsewhere"
+    elsewhere.write_text("mine\n")
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero" if kind == "device" else elsewhere)
+    RunLog(path, clock).noticed("a line")
+
+    assert "run.log could not be written" in caplog.text and elsewhere.read_text() == "mine\n"
+
+
+def test_run_log_takes_what_no_encoding_has(tmp_path, clock):
+    RunLog(tmp_path / "run.log", clock).noticed("caf\udce9")
+    assert "caf" in (tmp_path / "run.log").read_text()
 
 
 def test_result_line_compares_with_the_best_baseline(content):

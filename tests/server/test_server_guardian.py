@@ -118,13 +118,17 @@ def test_server_inherits_no_deafness_and_no_terminal(tmp_path, tag):
     code = (
         "import os, signal, sys\n"
         "print(signal.getsignal(15) is signal.SIG_DFL, signal.getsignal(2) is not signal.SIG_IGN,"
-        " os.getsid(0) == os.getpid(), sys.stdin.read() == '', flush=True)"
+        " os.getsid(0) == os.getpid(), sys.stdin.read() == '', not signal.pthread_sigmask(signal.SIG_BLOCK, ()), flush=True)"
     )
-    finish_link = RealOs().start_guardian(order(tmp_path, code, tag=tag))
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})  # as Ray's workers have it
+    try:
+        finish_link = RealOs().start_guardian(order(tmp_path, code, tag=tag))
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     until(lambda: (tmp_path / "log").read_text())
     finish_link.send("stop 0")
     finish(finish_link)
-    assert (tmp_path / "log").read_text() == "True True True True\n"
+    assert (tmp_path / "log").read_text() == "True True True True True\n"
 
 
 def test_guardian_ignores_the_terminals_signals(tmp_path, tag):

@@ -15,9 +15,11 @@ from sqlalchemy import create_engine, inspect
 from test_storage_store import PHASE, STUDY, planned
 
 from search.errors import StorageFault
+from search.masking import Masker
 from search.outcomes import Outcome
 from search.storage.optuna_side import optuna_storage, quiet_optuna
 from search.storage.patience import Patience
+from search.storage.scrubbing import scrub_database
 from search.storage.store import Store
 from search.storage.urls import storage_url
 
@@ -134,6 +136,29 @@ def test_store_to_read_makes_nothing_and_writes_nothing(server):
         assert len(store.launches("kimi")) == 1
         with pytest.raises(StorageFault, match="read-only"):
             store.begin_launch("kimi", planned)
+
+
+def test_secrets_of_both_librarys_tables_are_masked_in_place(server):
+    url = database(server, "masked")
+    storage = optuna_storage(url)
+    optuna.create_study(study_name="kimi", storage=storage).set_user_attr("words", ["Bearer abcdefgh1234"])
+    storage.remove_session()
+    with Store(url) as store:
+        store.save_study(STUDY)
+        store.add_note("kimi", STUDY.created_at, "token=abcdefgh1234")
+
+    def mask(_table, _name, value):
+        return Masker().tree(value)
+
+    places = [(found.place, found.rows) for found in scrub_database(url, mask, write=False)]
+    assert ("search_notes.text", 1) in places and ("study_user_attributes.value_json", 1) in places
+    assert [(found.place, found.rows) for found in scrub_database(url, mask, write=True)] == places
+    assert scrub_database(url, mask, write=True) == ()
+    assert optuna.load_study(study_name="kimi", storage=storage).user_attrs == {"words": ["Bearer ***"]}
+    with Store(url, read_only=True) as store:
+        assert store.study("kimi").notes == ("token=***",)
+    storage.remove_session()
+    storage.engine.dispose()
 
 
 def test_database_of_another_program_is_refused(server):

@@ -108,6 +108,24 @@ def test_infinite_numbers_that_an_older_version_stored_are_unknown(tmp_path):
     assert read.phases == (replace(PHASE, tpot_ms=None, window_tps=()),) and read.expected is None
 
 
+def test_number_of_no_world_in_a_database_is_unknown(tmp_path):
+    with Store(tmp_path / "trials.db") as store:
+        store.save_study(STUDY)
+        store.begin_launch("kimi", planned)
+        for repeat in (1, 2, 3, 4):
+            store.add_phase("kimi", 1, replace(PHASE, repeat=repeat))
+    with closing(sqlite3.connect(tmp_path / "trials.db")) as database:
+        database.execute("update search_launches set boot_s = 1e308, duration_s = -1e308")
+        database.execute("update search_phases set duration_s = 1e308, itl_ms = 1e300 where repeat = 1")
+        database.execute("update search_phases set duration_s = -1 where repeat = 2")
+        database.execute("update search_phases set output_tps = 1e308 where repeat = 3")
+        database.commit()
+    with Store(tmp_path / "trials.db") as store:
+        (read,) = store.launches("kimi")
+    assert (read.boot_s, read.duration_s) == (None, None)
+    assert read.phases == (replace(PHASE, repeat=1, duration_s=None, itl_ms=None), replace(PHASE, repeat=4))
+
+
 def test_word_of_a_later_version_is_a_fault_with_a_way_out_not_a_traceback(tmp_path):
     with Store(tmp_path / "trials.db") as store:
         store.save_study(STUDY)

@@ -1,5 +1,6 @@
 """Records survive the database; faults are told with a way out."""
 
+import os
 import sqlite3
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
@@ -193,6 +194,19 @@ def test_file_that_is_no_database_is_told_so(tmp_path):
 def test_missing_folder_is_named(tmp_path):
     with pytest.raises(UsageError, match=r"no folder .*nowhere"):
         storage_url(tmp_path / "nowhere" / "trials.db")
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe", "loop", "device"])
+def test_storage_that_is_no_plain_file_is_refused_before_it_is_opened(tmp_path, kind):
+    path = tmp_path / "trials.db"
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(path if kind == "loop" else "/dev/null")
+    with pytest.raises(UsageError, match="names a file, but"):
+        storage_url(path)
 
 
 @pytest.mark.parametrize("text", ["mysql://host/db", "://", "sqlite://", "sqlite:///:memory:"])

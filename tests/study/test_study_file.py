@@ -4,6 +4,7 @@ import pytest
 
 from search.config import SpecConfig
 from search.errors import UsageError
+from search.server.command import OWNED_ARGUMENTS
 from search.spec.file import find_study, load_study, parse_study
 
 
@@ -41,6 +42,40 @@ def test_mistake_is_one_line_with_its_place(study_text, old, new, said):
 def test_two_mistakes_are_two_lines_in_the_order_of_the_file(study_text):
     text = mistake(study_text.replace("sm: 90", "sm: x").replace("sampler: random", "sampler: magic"))
     assert [line.split(":")[1] for line in text.splitlines()] == ["9", "23"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["A$(touch hit)B", "A`touch hit`", "A;touch hit;B", "A B", "A=B", "A\\nB", "1A", "Ä", "", "SPEC_SEARCH_LAUNCH"],
+)
+@pytest.mark.parametrize("place", ["engine", "serving"])
+def test_variable_whose_name_a_script_would_run_is_refused(study_text, place, name):
+    key = f'  env: {{"{name}": x}}\n'
+    text = study_text.replace("  release: 0.5.11\n", "  release: 0.5.11\n" + key * (place == "engine"))
+    text += ("serving:\n" + key) * (place == "serving")
+    assert f"`{place}.env." in mistake(text)
+
+
+@pytest.mark.parametrize("name", ["tp$(touch hit)", "a b", "a;b", "-x", "--x", "A", "a=b", "x\\ny", ""])
+@pytest.mark.parametrize("place", ["engine", "serving"])
+def test_flag_whose_name_a_script_would_run_is_refused(study_text, place, name):
+    key = f'  server_args: {{"{name}": x}}\n'
+    text = study_text.replace("  release: 0.5.11\n", "  release: 0.5.11\n" + key * (place == "engine"))
+    text += ("serving:\n" + key) * (place == "serving")
+    assert f"`{place}.server_args." in mistake(text)
+
+
+@pytest.mark.parametrize("name", ["../x", "a/b", "$(touch hit)", "a b", ".x", "", "x\\ny", "A" * 200, "..", "-x"])
+def test_study_whose_name_is_a_path_or_a_command_is_refused(study_text, name):
+    assert "`study`" in mistake(study_text.replace("study: lab", f'study: "{name}"'))
+
+
+@pytest.mark.parametrize("name", sorted({"host", "port", "api-key", "log-level"} | OWNED_ARGUMENTS.keys()))
+def test_argument_that_is_ours_is_refused_with_its_reason(study_text, name):
+    text = mistake(study_text.replace("  release: 0.5.11\n", f"  release: 0.5.11\n  server_args: {{{name}: 1}}\n"))
+    assert "`engine.server_args" in text and name in text and OWNED_ARGUMENTS[name] in text
+    text = mistake(study_text.replace("  topk: [1, 2]\n", f"  topk: [1, 2]\n  flags: {{{name}: [1, 2]}}\n"))
+    assert "`space.flags" in text and name in text
 
 
 @pytest.mark.parametrize("text", ["", "just words", "- a\n- list\n", "study: [unclosed", "\t"])

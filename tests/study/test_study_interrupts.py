@@ -36,7 +36,7 @@ def ended(work, *, strike=signal.SIGTERM, twice=False, before=""):
     return process.returncode, out, err
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_strike_while_nothing_is_held_ends_the_process_at_once_whatever_it_waits_for(number):
     assert ended("say('now'); time.sleep(600)", strike=number) == (130, "", "Interrupted; nothing was running.\n")
 
