@@ -152,13 +152,14 @@ def _apart(content: ReportContent) -> list[int]:
 
 
 def _lines_by_load(content: ReportContent) -> list[ConfigResult]:
-    """Winners, what is ahead of the baselines, then the best of each family: what the words talk about, not everything.
+    """Winners, what is ahead or expected to be, then the best of each family: what the words talk about, not everything.
 
     What rests on data comes before what is extrapolated. The baselines are the line at 0.
     """
     winners = content.judgement.winners
     named = [winner.config for winner in winners if not winner.only_expected]
     named += [one.config for winner in winners for one in winner.ahead[:1]]
+    named += [winner.config for winner in content.judgement.beyond]
     results = sorted(content.judgement.results, key=lambda result: result.extrapolated_at(content.objective_loads))
     by_config = {result.config: result for result in results}
     chosen = [by_config[config] for config in dict.fromkeys(named) if config.speculates and config in by_config]

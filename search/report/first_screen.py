@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from search.report import figures
 from search.report.blocks import Figure
 from search.report.content import ReportContent, ServingCommand
-from search.report.decision import Decision, decide, loads_words
+from search.report.decision import Decision, decide
 from search.report.starts import starts_text
-from search.report.text import gpus_text
+from search.report.text import gpus_text, loads_words
 
 
 @dataclass(frozen=True, slots=True)
