@@ -347,7 +347,8 @@ def _resume(content: ReportContent) -> str:
     if content.study.kind == "replay":
         return ""
     simulated = " --simulate" if content.study.kind == "simulated" else ""
-    lead = "Mend the cause, then go on" if content.judgement.failures else "Go on"
+    lead = "Go on" if content.launches else "Begin"
+    lead = "Mend the cause, then go on" if content.judgement.failures else lead
     return f"{lead}: `python -m search.run --study {content.spec.study}{simulated}`."
 
 
