@@ -111,7 +111,7 @@ class Plan:
         yield from self.stages.shortfalls()
         for line in self.left_out:
             yield f"  left out: {line}"
-        if self.left_out:
+        if self.left_out and self.wanted_s > self.hours * 3600 * self.slots:
             yield f"  with `--hours {ceil(self.wanted_s / 3600 / self.slots)}` nothing is left out"
         if self.then:
             yield self.then
@@ -169,13 +169,15 @@ def plan_of(spec: StudySpec, *, launches: int, hours: float | None = None) -> Pl
     again = stages_of.confirm + stages_of.ladder + stages_of.closing + spec.slots - 1
     count = min(launches, len(space.configs) + again)
     rest = [config for config in space.configs if config not in stages]
-    mean = sum(expected_launch_s(spec, physics.model, config) for config in rest) / max(len(rest), 1)
+    several = rest or list(stages)
+    mean = sum(expected_launch_s(spec, physics.model, config) for config in several) / len(several)
     held = sum(config in members for members in shared.sharing.groups for config in rest)
     proposed_s = mean - spared_s * held / max(len(rest), 1)
     proposals = max(0, count - len(first) - again)
     first_s = sum(launch.expected_s for launch in first)
     budget_s = hours * 3600 * spec.slots
-    within, left_out = _within(first, mean, proposed_s, budget_s, replace(stages_of, search=proposals))
+    stages_of = replace(stages_of, search=min(stages_of.search, proposals))
+    within, left_out = _within(first, mean, proposed_s, budget_s, stages_of)
     expected_s = first_s + mean * again + proposed_s * proposals
     within_s = (
         first_s + mean * (within.confirm + within.ladder + within.closing + spec.slots - 1) + proposed_s * within.search

@@ -35,6 +35,7 @@ class Decision:
     Attributes:
         sentence: What to do, in one sentence.
         choices: What to run, the highest loads first; empty where there is no verdict.
+        ahead: What leads where no gain is shown anywhere: for whoever takes the risk.
         basis: How sure, and on what.
         warnings: What may change the decision.
         next: What to do now.
@@ -43,6 +44,7 @@ class Decision:
     verdict: Verdict
     sentence: str
     choices: tuple[Choice, ...] = ()
+    ahead: SpecConfig | None = None
     basis: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     next: str = ""
@@ -72,6 +74,7 @@ def decide(content: ReportContent) -> Decision:
         made.verdict,
         made.sentence,
         made.choices,
+        made.ahead,
         basis,
         () if made.verdict == "rehearsal" else tuple(warnings(content, made.choices)),
         made.next or _next(content, made),
@@ -113,8 +116,12 @@ def _decide(content: ReportContent) -> Decision:
             f"Leave speculation off: at {where} {_everything(content)} is slower than `{baseline.config}`.",
             (baseline,),
         )
+    best = _best_ahead(compared)
     return Decision(
-        "open", f"Leave speculation off for now: no gain is shown{_open_words(content, compared)}.", (baseline,)
+        "open",
+        f"Leave speculation off for now: no gain is shown{_open_words(content, compared)}.",
+        (baseline,),
+        None if best is None else best[1].config,
     )
 
 

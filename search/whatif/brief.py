@@ -73,9 +73,9 @@ def _do(variant: Variant, answer: WhatIf) -> str:
                 f"launch {name}: grows the front by {share(expectation.gain)}, noise shows {share(answer.noise_gain)}"
             )
         case "long shot":
-            return f"{name} is a long shot: fastest at C={load} with {share(chance)}"
+            return f"{name} is a long shot: a chance of {share(chance)} to be the fastest at C={load}"
         case "no":
-            return f"do not launch {name}: fastest anywhere with {share(chance)} at most"
+            return f"do not launch {name}: a chance of {share(chance)} at most to be the fastest anywhere"
         case "locked":
             return _patch(variant, answer)
 

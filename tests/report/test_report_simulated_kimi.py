@@ -67,7 +67,9 @@ def at(text):
 
 def test_sentence_of_the_decision_names_each_load_once_with_what_was_computed_there(simulated):
     sentence = decide(simulated).sentence
-    on = re.search(rf"^Turn speculation on at (?P<load>\d+) concurrent requests: {CONFIG}, (?P<gain>\d+)% more", sentence)
+    on = re.search(
+        rf"^Turn speculation on at (?P<load>\d+) concurrent requests: {CONFIG}, (?P<gain>\d+)% more", sentence
+    )
     off = re.search(r"leave it off at ([\d, and]+), where everything the cost model was fitted to is slower", sentence)
     still = re.search(r"; at ([\d, and]+) no gain is shown\.$", sentence)
     loads = [int(on["load"]), *at(off[1]), *at(still[1])]
