@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
-from math import ceil
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
-from search.app.sharing import StartPlan, start_plan
+from search.app.planned import FirstLaunch, Plan
+from search.app.sharing import start_plan
 from search.config import SpecConfig
 from search.dialects import for_release
 from search.physics.cost import predict
@@ -16,116 +15,9 @@ from search.physics.model import CostModel
 from search.report.text import duration
 from search.samplers.warm_start import earlier_evidence
 from search.space import Space, SpaceSummary
+from search.spec.calibrated import is_calibrated
 from search.spec.study import StudySpec
 from search.study.stages import StageBudgets
-
-
-@dataclass(frozen=True, slots=True)
-class FirstLaunch:
-    """A launch that is planned before any result.
-
-    Attributes:
-        expected_s: By the cost model, start and stop included.
-    """
-
-    config_id: str
-    stage: str
-    expected_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """A study before its first launch.
-
-    Attributes:
-        impossible: Known configs that this study cannot launch, each with its reasons.
-        stages: How many launches each stage may use.
-        launches: At most, budget and space taken together.
-        within: Launches of each stage that the hours have room for.
-        expected_s: For all of them, by the cost model named `physics`, within the hours of the budget.
-        hours: Of the budget.
-        wanted_s: For all launches, were there no limit of hours.
-        left_out: What the hours leave no room for, a line each.
-        ceiling_s: No start-up may take longer than this.
-        slots: Servers side by side.
-        starts: Which configs may share a server start.
-        earlier: What is believed before the first launch, one line for each recording.
-        then: What follows in another engine, and when; empty without an `escalation`.
-    """
-
-    study: str
-    summary: SpaceSummary
-    first: tuple[FirstLaunch, ...]
-    impossible: tuple[str, ...]
-    stages: StageBudgets
-    launches: int
-    expected_s: float
-    physics: str
-    ceiling_s: float
-    within: StageBudgets
-    earlier: tuple[str, ...] = ()
-    hours: float = 0.0
-    wanted_s: float = 0.0
-    left_out: tuple[str, ...] = ()
-    slots: int = 1
-    starts: StartPlan | None = None
-    then: str = ""
-
-    @property
-    def fits(self) -> int:
-        """Launches that the hours have room for."""
-        return min(self.within.total, self.launches)
-
-    def to_json(self) -> dict[str, Any]:
-        """The plan as JSON values."""
-        return {
-            "study": self.study,
-            "space": self.summary.to_json(),
-            "first": [
-                {"config_id": launch.config_id, "stage": launch.stage, "expected_s": round(launch.expected_s)}
-                for launch in self.first
-            ],
-            "impossible": list(self.impossible),
-            "stages": asdict(self.stages),
-            "launches": self.launches,
-            "launches_within_hours": self.fits,
-            "expected_hours": round(self.expected_s / 3600, 2),
-            "budget_hours": self.hours,
-            "left_out": list(self.left_out),
-            "physics": self.physics,
-            "starts": self.starts.line if self.starts else "",
-            "earlier": list(self.earlier),
-            **({"then": self.then} if self.then else {}),
-        }
-
-    def lines(self, *, listed: bool) -> Iterator[str]:
-        """The plan for people: what is done within the budget and what is left out, then the space that it is taken from."""
-        yield (
-            f"study {self.study}: {self.fits} of {self.launches} launches fit into {self.hours:g} hours, about "
-            f"{duration(self.expected_s)} by the cost model `{self.physics}`"
-            if self.fits < self.launches
-            else f"study {self.study}: {self.launches} launches at most, about {duration(self.expected_s)} of "
-            f"{self.hours:g} hours by the cost model `{self.physics}`"
-        )
-        yield from self.stages.lines(self.within)
-        yield from self.stages.shortfalls()
-        for line in self.left_out:
-            yield f"  left out: {line}"
-        if self.left_out and self.wanted_s > self.hours * 3600 * self.slots:
-            yield f"  with `--hours {ceil(self.wanted_s / 3600 / self.slots)}` nothing is left out"
-        if self.then:
-            yield self.then
-        yield "first launches, then what the sampler proposes:"
-        width = max(len(launch.config_id) for launch in self.first)
-        for number, launch in enumerate(self.first, 1):
-            yield f"  {number:>4}  {launch.config_id:<{width}}  {launch.stage:<8}  about {duration(launch.expected_s)}"
-        for line in self.impossible:
-            yield f"  cannot be launched: {line}"
-        yield f"  no start may take longer than {duration(self.ceiling_s)}"
-        yield from self.earlier
-        if self.starts:
-            yield self.starts.line
-        yield self.summary.render(listed=listed)
 
 
 def plan_of(spec: StudySpec, *, launches: int, hours: float | None = None) -> Plan:
@@ -195,6 +87,7 @@ def plan_of(spec: StudySpec, *, launches: int, hours: float | None = None) -> Pl
         wanted_s=expected_s,
         left_out=tuple(left_out),
         slots=spec.slots,
+        calibrated=is_calibrated(spec),
         physics=physics.name,
         ceiling_s=spec.deployment.boot_ceiling_s,
         earlier=earlier_evidence(spec, space).words,

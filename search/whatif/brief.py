@@ -13,7 +13,7 @@ def answer_lines(answer: WhatIf) -> tuple[str, str, str]:
     """Legal where; what to expect at the objectives; worth a launch or a patch, and why."""
     return (
         "; ".join(_legal(variant, answer.release) for variant in answer.variants),
-        f"{'; '.join(_expect(answer))} tok/s",
+        f"{'nothing measured, by priors alone: ' if answer.basis == 'prior' else ''}{'; '.join(_expect(answer))} tok/s",
         "; ".join(_do(variant, answer) for variant in answer.variants),
     )
 
