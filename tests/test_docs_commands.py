@@ -81,7 +81,7 @@ RUN = {
         Shown(
             'init --model Qwen/Qwen3-8B --draft Tengyunw/qwen3_8b_eagle3 --gpus "1x H100"', says="spaces/qwen3-8b.yaml"
         ),
-        Shown("plan --study qwen3-8b", says="launches by stage"),
+        Shown("plan --study qwen3-8b", says="launches"),
         Shown('whatif --study qwen3-8b --brief "topk=1 num_steps=3"', says="Expect:"),
         Shown("doctor --study qwen3-8b", says="target weights", ends=3),
         Shown("--study qwen3-8b --simulate", program="search.run", says="REHEARSAL"),

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from statistics import fmean, stdev
 from typing import TypeAlias
 
-from scipy.stats import binom, t
+from scipy.special import bdtr, stdtr
 
 from search.analysis.findings import PredictedValue, PredictedValues
 from search.analysis.results import launch_load, metric_estimate
@@ -92,7 +92,7 @@ def _held(numbers: Sequence[PredictedValue]) -> str:
         f"Of {_counted(of, 'number')} that the model predicted before the launch, {held} {'lies' if held == 1 else 'lie'} "
         f"within its {BAND:.0%} band; {BAND * of:.1f} should"
     )
-    if of >= _FEW and binom.cdf(held, of, BAND) < _CHANCE:
+    if of >= _FEW and bdtr(held, of, BAND) < _CHANCE:
         return f"{text}. That is fewer than chance explains: its bands are too narrow for this deployment."
     return f"{text}."
 
@@ -120,7 +120,7 @@ def _bias(load: int, metric: Metric, ratios: Sequence[float]) -> Iterator[str]:
         return
     logs = [math.log(ratio) for ratio in ratios]
     mean, spread = fmean(logs), stdev(logs) / math.sqrt(len(logs))
-    if 2 * t.sf(abs(mean) / max(spread, 1e-12), len(logs) - 1) < _CHANCE:
+    if 2 * stdtr(len(logs) - 1, -abs(mean) / max(spread, 1e-12)) < _CHANCE:
         better, worse = ("faster", "slower") if metric.name == "output_tps" else ("better", "worse")
         of = "" if metric.name == "output_tps" else f" in {metric.title}"
         yield (

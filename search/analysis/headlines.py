@@ -219,14 +219,14 @@ def _expected(winners: Sequence[LoadWinner]) -> Iterator[str]:
 def _beyond(beyond: Sequence[LoadWinner]) -> Iterator[str]:
     """What extrapolation would prefer: a reason to launch it, not an answer."""
     parts = [
-        f"{winner.config} ({gain_words(winner.gain)})" if winner.config.speculates else str(winner.config)
+        f"{winner.config}, {gain_words(winner.gain)}," if winner.config.speculates else str(winner.config)
         for winner in beyond
     ]
     named = [f"{part} at C={winner.concurrency}" for part, winner in zip(parts, beyond, strict=True)]
     if named:
         yield (
             "Extrapolated, not a fact: the simulator was not fitted to these, but expects them ahead, so they are "
-            f"worth a launch: {', '.join(named)}."
+            f"worth a launch: {'; '.join(named)}."
         )
 
 

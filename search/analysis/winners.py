@@ -103,7 +103,7 @@ def beyond_winners(arenas: Mapping[Key, Arena], winners: Sequence[LoadWinner]) -
         ahead = [(gain.value, config) for config, gain in told if gain is not None and gain.value > 1]
         if not ahead:
             continue
-        _, best = max(ahead, key=lambda one: (one[0], simplicity(one[1])))
+        _, best = min(ahead, key=lambda one: (-one[0], simplicity(one[1])))
         rate, gain = arena.rate(best), arena.gain(best, winner.baseline)
         assert rate is not None and gain is not None
         found.append(

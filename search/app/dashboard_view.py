@@ -216,7 +216,7 @@ def note_of(content: ReportContent, launch: LaunchRecord) -> str:
             parts.append(f"Log: {one_line(launch.evidence.log_path)}")
     if launch.phases:
         rows = [
-            f"| {place} | {phase.concurrency} | {phase.repeat} | {number(mean_rate((phase,)))} | {number(phase.accept_length)} |"
+            f"| {place} | {phase.concurrency} | {phase.repeat}{', kept back' if phase.held_out else ''} | {number(mean_rate((phase,)))} | {number(phase.accept_length)} |"
             for place, phase in enumerate(launch.phases, 1)
         ]
         parts.append("\n".join(("| phase | C | repeat | tok/s | accept |", "|---|---|---|---|---|", *rows)))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
-from search.app.sharing import StartPlan, start_plan
+from search.app.planned import FirstLaunch, Plan
+from search.app.sharing import start_plan
 from search.config import SpecConfig
 from search.dialects import for_release
 from search.physics.cost import predict
@@ -15,111 +15,9 @@ from search.physics.model import CostModel
 from search.report.text import duration
 from search.samplers.warm_start import earlier_evidence
 from search.space import Space, SpaceSummary
+from search.spec.calibrated import is_calibrated
 from search.spec.study import StudySpec
 from search.study.stages import StageBudgets
-
-
-@dataclass(frozen=True, slots=True)
-class FirstLaunch:
-    """A launch that is planned before any result.
-
-    Attributes:
-        expected_s: By the cost model, start and stop included.
-    """
-
-    config_id: str
-    stage: str
-    expected_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """A study before its first launch.
-
-    Attributes:
-        impossible: Known configs that this study cannot launch, each with its reasons.
-        stages: How many launches each stage may use.
-        launches: At most, budget and space taken together.
-        expected_s: For all of them, by the cost model named `physics`, within the hours of the budget.
-        fixed_s: Of it, for baselines and known configs.
-        again_s: Of it, for what is started again after the search.
-        hours: Of the budget.
-        wanted_s: For all launches, were there no limit of hours.
-        left_out: What the hours leave no room for, a line each.
-        ceiling_s: No start-up may take longer than this.
-        starts: Which configs may share a server start.
-        earlier: What is believed before the first launch, one line for each recording.
-        then: What follows in another engine, and when; empty without an `escalation`.
-    """
-
-    study: str
-    summary: SpaceSummary
-    first: tuple[FirstLaunch, ...]
-    impossible: tuple[str, ...]
-    stages: StageBudgets
-    launches: int
-    expected_s: float
-    physics: str
-    ceiling_s: float
-    earlier: tuple[str, ...] = ()
-    fixed_s: float = 0.0
-    again_s: float = 0.0
-    hours: float = 0.0
-    wanted_s: float = 0.0
-    left_out: tuple[str, ...] = ()
-    starts: StartPlan | None = None
-    then: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        """The plan as JSON values."""
-        return {
-            "study": self.study,
-            "space": self.summary.to_json(),
-            "first": [
-                {"config_id": launch.config_id, "stage": launch.stage, "expected_s": round(launch.expected_s)}
-                for launch in self.first
-            ],
-            "impossible": list(self.impossible),
-            "stages": asdict(self.stages),
-            "launches": self.launches,
-            "expected_hours": round(self.expected_s / 3600, 2),
-            "budget_hours": self.hours,
-            "left_out": list(self.left_out),
-            "physics": self.physics,
-            "starts": self.starts.line if self.starts else "",
-            "earlier": list(self.earlier),
-            **({"then": self.then} if self.then else {}),
-        }
-
-    def lines(self, *, listed: bool) -> Iterator[str]:
-        """The plan for people."""
-        yield f"study {self.study}"
-        yield self.summary.render(listed=listed)
-        yield "first launches, then what the sampler proposes:"
-        width = max(len(launch.config_id) for launch in self.first)
-        for number, launch in enumerate(self.first, 1):
-            yield f"  {number:>4}  {launch.config_id:<{width}}  {launch.stage:<8}  about {duration(launch.expected_s)}"
-        for line in self.impossible:
-            yield f"  cannot be launched: {line}"
-        yield from self.earlier
-        if self.starts:
-            yield self.starts.line
-        yield "launches by stage:"
-        yield from self.stages.lines()
-        yield from self.stages.shortfalls()
-        rest_s = self.hours * 3600 - self.fixed_s - self.again_s
-        yield (
-            f"  baselines and known configs take about {duration(self.fixed_s)}, what is started again at the end about "
-            f"{duration(self.again_s)}; the search has {'the rest' if rest_s > 0 else 'nothing'} of {self.hours:g} hours"
-        )
-        yield (
-            f"budget: {self.launches} launches and {self.hours:g} hours; about {duration(self.expected_s)} by the cost model "
-            f"`{self.physics}`; no start may take longer than {duration(self.ceiling_s)}"
-        )
-        for line in self.left_out:
-            yield f"  left out: {line}"
-        if self.then:
-            yield self.then
 
 
 def plan_of(spec: StudySpec, *, launches: int, hours: float | None = None) -> Plan:
@@ -138,11 +36,18 @@ def plan_of(spec: StudySpec, *, launches: int, hours: float | None = None) -> Pl
     space = spec.space_of(dialect)
     physics = load_physics(spec.simulation.physics)
     known, impossible = _known(spec, space)
+    shared = start_plan(spec, space, dialect)
     stages = dict.fromkeys(space.baselines, "baseline")
     stages |= {config: "known" for config in known if config not in stages}
+    spared_s = max(0.0, physics.model.boot_s + physics.model.stop_s - physics.model.switch_s)
     first = tuple(
-        FirstLaunch(config.config_id, stage, expected_launch_s(spec, physics.model, config))
-        for config, stage in stages.items()
+        FirstLaunch(
+            config.config_id,
+            stage,
+            expected_launch_s(spec, physics.model, config)
+            - spared_s * any(other in list(stages)[:place] for other in shared.sharing.beside(config)),
+        )
+        for place, (config, stage) in enumerate(stages.items())
     )[:launches]
     stages_of = StageBudgets.of(
         spec.budget,
@@ -156,9 +61,19 @@ def plan_of(spec: StudySpec, *, launches: int, hours: float | None = None) -> Pl
     again = stages_of.confirm + stages_of.ladder + stages_of.closing + spec.slots - 1
     count = min(launches, len(space.configs) + again)
     rest = [config for config in space.configs if config not in stages]
-    mean = sum(expected_launch_s(spec, physics.model, config) for config in rest) / max(len(rest), 1)
-    expected_s = sum(launch.expected_s for launch in first) + mean * (count - len(first))
+    several = rest or list(stages)
+    mean = sum(expected_launch_s(spec, physics.model, config) for config in several) / len(several)
+    held = sum(config in members for members in shared.sharing.groups for config in rest)
+    proposed_s = mean - spared_s * held / max(len(rest), 1)
+    proposals = max(0, count - len(first) - again)
+    first_s = sum(launch.expected_s for launch in first)
     budget_s = hours * 3600 * spec.slots
+    stages_of = replace(stages_of, search=min(stages_of.search, proposals))
+    within, left_out = _within(first, mean, proposed_s, budget_s, stages_of)
+    expected_s = first_s + mean * again + proposed_s * proposals
+    within_s = (
+        first_s + mean * (within.confirm + within.ladder + within.closing + spec.slots - 1) + proposed_s * within.search
+    )
     return Plan(
         study=spec.study,
         summary=SpaceSummary.of(space),
@@ -166,16 +81,17 @@ def plan_of(spec: StudySpec, *, launches: int, hours: float | None = None) -> Pl
         impossible=impossible,
         stages=stages_of,
         launches=count,
-        expected_s=min(expected_s, budget_s),
-        fixed_s=sum(launch.expected_s for launch in first),
-        again_s=mean * (again - spec.slots + 1),
+        expected_s=min(within_s, budget_s) / spec.slots,
+        within=within,
         hours=hours,
         wanted_s=expected_s,
-        left_out=tuple(_left_out(first, mean, budget_s, stages_of, count - len(first) - again)),
+        left_out=tuple(left_out),
+        slots=spec.slots,
+        calibrated=is_calibrated(spec),
         physics=physics.name,
         ceiling_s=spec.deployment.boot_ceiling_s,
         earlier=earlier_evidence(spec, space).words,
-        starts=start_plan(spec, space, dialect),
+        starts=shared,
         then=_then(spec),
     )
 
@@ -191,31 +107,39 @@ def _then(spec: StudySpec) -> str:
     )
 
 
-def _left_out(
-    first: Sequence[FirstLaunch], each_s: float, budget_s: float, stages: StageBudgets, proposals: int
-) -> Iterator[str]:
-    """What does not fit into the hours, in the order in which the stages yield to one another.
+def _within(
+    first: Sequence[FirstLaunch], each_s: float, proposed_s: float, budget_s: float, stages: StageBudgets
+) -> tuple[StageBudgets, list[str]]:
+    """What the hours have room for, and what does not fit, a line each, in the order in which stages yield to one another.
 
     Args:
         first: Baselines and known configs, which come first.
-        each_s: Of any other launch.
+        each_s: Of a launch that has a start of its own.
+        proposed_s: Of one that the sampler proposes, whose start others may share.
         budget_s: Of all slots together.
-        stages: Of the launches.
-        proposals: That the sampler could make.
+        stages: Launches of each stage, were there no limit of hours.
     """
+    left_out: list[str] = []
     spent = 0.0
     for launch in first:
         spent += launch.expected_s
         if spent > budget_s:
-            yield f"{launch.config_id} ({launch.stage}), from {duration(spent - launch.expected_s)} on"
-    for name, count in (("closing baseline", stages.closing), ("confirmation", stages.confirm + stages.ladder)):
-        fits = max(0, min(count, int((budget_s - spent) / each_s))) if each_s else count
-        spent += fits * each_s
-        if fits < count:
-            yield f"{count - fits} of {count} {name}{'s' if count > 1 else ''}"
-    fits = max(0, min(proposals, int((budget_s - spent) / each_s))) if each_s else proposals
-    if fits < proposals:
-        yield f"{proposals - fits} of {proposals} launches that the sampler could propose; the budget has room for {fits}"
+            left_out.append(f"{launch.config_id} ({launch.stage}), from {duration(spent - launch.expected_s)} on")
+    fits = {"baseline": stages.baseline, "known": stages.known}
+    for stage in ("known", "baseline"):
+        late = sum(f"({stage})" in line for line in left_out)
+        fits[stage] = max(0, fits[stage] - late)
+    for stage, count, cost_s, what in (
+        ("closing", stages.closing, each_s, "closing baselines"),
+        ("confirm", stages.confirm, each_s, "confirmations"),
+        ("ladder", stages.ladder, each_s, "ladder starts"),
+        ("search", stages.search, proposed_s, "launches that the sampler could propose"),
+    ):
+        fits[stage] = max(0, min(count, int((budget_s - spent) / cost_s))) if cost_s else count
+        spent += fits[stage] * cost_s
+        if fits[stage] < count:
+            left_out.append(f"{count - fits[stage]} of {count} {what}")
+    return replace(stages, **fits), left_out
 
 
 def expected_launch_s(spec: StudySpec, model: CostModel, config: SpecConfig) -> float:

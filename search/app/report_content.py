@@ -58,6 +58,7 @@ class ContentBuilder:
         wanted = {result.config for result in judgement.front} | {pick.result.config for pick in judgement.picks}
         schedule = None if self._is_rehearsal else schedule_of(judgement.winners, judgement.results)
         wanted |= {config for winner in judgement.winners for config in (winner.config, winner.baseline)}
+        wanted |= {one.config for winner in judgement.winners for one in winner.ahead[:1]}
         return ReportContent(
             spec=self._spec,
             study=self._study,

@@ -50,13 +50,12 @@ class StartPlan:
 
     @property
     def line(self) -> str:
-        """One line for people: how many starts hold the configs, and why not fewer."""
+        """One line for people: which configs a server start can hold, and why not more."""
         groups = self.sharing.groups
-        shared = sum(map(len, groups))
-        starts = self.configs - shared + len(groups)
-        head = f"starts: {self.configs} configs need at least {starts} server starts"
+        head = "starts: one for each launch"
         if groups:
-            head += f" ({', '.join(_named(members) for members in groups[:3])}{', …' * (len(groups) > 3)} share)"
+            named = "; ".join(_named(members) for members in groups[:3]) + "; …" * (len(groups) > 3)
+            head = f"starts: one can hold several configs, any of one group: {named}"
         return f"{head}; {self.sharing.words}" if self.sharing.words else head
 
 
@@ -168,4 +167,4 @@ def _alone(one: StartGroup) -> str:
 
 def _named(members: tuple[SpecConfig, ...]) -> str:
     widths = sorted({config.topk or 0 for config in members})
-    return f"{len(members)} of topk {', '.join(map(str, widths))}"
+    return f"{len(members)} configs with topk {', '.join(map(str, widths))}"

@@ -57,7 +57,8 @@ def doctor(
     else:
         _show(findings if not errors_only else tuple(each for each in findings if each.level is not Level.OK))
         counts = [sum(finding.level is level for finding in findings) for level in Level]
-        say(f"{spec.study}: {counts[0]} ok, {counts[1]} warnings, {counts[2]} errors")
+        ready = "cannot run here" if counts[2] else "can run here"
+        say(f"{spec.study} {ready}: {counts[0]} ok, {counts[1]} warnings, {counts[2]} errors")
     if gravest is Level.ERROR:
         raise typer.Exit(int(ExitCode.HOST_UNFIT))
 

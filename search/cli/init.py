@@ -66,7 +66,7 @@ def init(
     for line in text.splitlines():
         if "# GUESS: " in line:
             what, _, why = line.partition("# GUESS: ")
-            say(f"  guessed {what.strip()} ({why})")
+            say(f"  guessed {what.strip().removesuffix(':')} ({why})")
     if not made.known:
         say(f"warning: no config with speculation is legal here; `python -m search plan --study {study}` says why")
     say(f"next, here: python -m search plan --study {study}")

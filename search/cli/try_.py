@@ -10,6 +10,7 @@ from typer.core import TyperCommand
 
 from search.app.options import DEFAULT_REPORTS, DEFAULT_STORAGE, RunOptions
 from search.cli.guard import command, interrupts, say
+from search.cli.missing import study_missing
 from search.cli.options import (
     DebugOption,
     DraftOption,
@@ -45,8 +46,8 @@ class RawCommand(TyperCommand):
 @command
 def try_(
     ctx: typer.Context,
-    config: Annotated[
-        str | None, typer.Argument(metavar="[CONFIG]", help='Such as "topk=2 num_steps=2", or a config id.')
+    config_words: Annotated[
+        list[str] | None, typer.Argument(metavar="[CONFIG]", help="Such as topk=2 num_steps=2, or a config id.")
     ] = None,
     study: StudyOption = None,
     simulate: SimulateOption = False,
@@ -67,6 +68,8 @@ def try_(
     debug: DebugOption = False,  # noqa: ARG001
 ) -> None:
     """Launch one config now, measure it, and say what really ran."""
+    if study is None and replay is None:
+        raise study_missing("launch a config of")
     options = RunOptions(
         here=Path.cwd(),
         study=study,
@@ -96,6 +99,7 @@ def try_(
     def remarked(line: str) -> None:
         say(line, err=True)
 
+    config = " ".join(config_words or ()) or None
     tried = try_config(options, config, words, launching=launching, remarked=remarked, interrupts=interrupts(ctx))
     lines = [json.dumps(tried_result(tried.record), indent=1, allow_nan=False)] if as_json else tried_lines(tried)
     for line in lines:

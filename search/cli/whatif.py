@@ -9,6 +9,7 @@ import typer
 
 from search.app.options import DEFAULT_STORAGE, RunOptions
 from search.cli.guard import command, say
+from search.cli.missing import study_missing
 from search.cli.options import DebugOption, DraftOption, JsonOption, ModelOption, SeedOption, StorageOption, StudyOption
 from search.errors import UsageError
 
@@ -20,8 +21,8 @@ RecordingOption = Annotated[
 
 @command
 def whatif(
-    config: Annotated[
-        str | None, typer.Argument(metavar="CONFIG", help='Such as "topk=2 num_steps=2", or a config id.')
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="CONFIG", help="Such as topk=2 num_steps=2, or a config id.")
     ] = None,
     study: StudyOption = None,
     recording: RecordingOption = None,
@@ -50,6 +51,7 @@ def whatif(
     debug: DebugOption = False,  # noqa: ARG001
 ) -> None:
     """Say of one config: legal or not, its cost, what to expect, the launch that would decide it, the verdict."""
+    config = " ".join(words or ())
     if pasted is not None:
         if config or study or recording:
             raise UsageError(
@@ -62,9 +64,7 @@ def whatif(
             '`whatif` takes a config, but there is none. Give one, such as "topk=2 num_steps=2" or v1-k2-s2-d7.'
         )
     if study is None and recording is None:
-        raise UsageError(
-            "`--study` names the study to ask about, but it is missing. Give it, such as `--study kimi-k25`."
-        )
+        raise study_missing("ask about")
     import json
 
     from search.app.whatif import ask

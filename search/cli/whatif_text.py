@@ -16,6 +16,10 @@ from search.whatif.brief import answer_lines, release_ranges
 from search.whatif.verdict import share, tps
 
 _NARROWEST, _WIDEST = 60, 120
+_COST_MODEL = (
+    "cost model: what `--simulate` and its report show, with the 90% band of the fit alone. expected: a search's own belief "
+    "by the same numbers, which does not take the fit's form for granted, and how one launch scatters; so its bands are wider."
+)
 _SEPARATIONS = 2
 """Shown on the page; all are in `--json`."""
 
@@ -92,6 +96,8 @@ class _Page:
         yield "Expectation, output tokens per second with 90% bands"
         for variant in answer.variants:
             yield from self._expectation(variant)
+        if answer.calibrated:
+            yield from self._text(_COST_MODEL, 2)
         yield from self._rests_on()
         yield ""
         yield "Test"

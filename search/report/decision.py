@@ -9,13 +9,14 @@ from textwrap import shorten
 from typing import Literal, TypeAlias
 
 from search.analysis.findings import Ahead, ConfigResult, Gain, LoadWinner
-from search.analysis.words import settled_by
+from search.analysis.words import gain_words, settled_by
 from search.config import SpecConfig
 from search.metrics import gain_percent
-from search.outcomes import Note, Outcome
+from search.outcomes import Outcome
 from search.report.content import ReportContent
 from search.report.starts import starts_text, starts_words
-from search.report.text import counted, gain_bounds, gpus_text, lossless_words, one_line
+from search.report.text import counted, gain_bounds, gpus_text, loads_words, one_line
+from search.report.warnings import Choice, warnings
 
 Verdict: TypeAlias = Literal["on", "off", "open", "baselines", "nothing", "rehearsal"]
 """`on`: speculation pays somewhere. `off`: everything measured is slower at every load. `open`: neither is shown.
@@ -25,18 +26,6 @@ _SAID_OF_A_FAILURE = 120
 """Characters of a root line in a headline."""
 
 _TWICE = 1.995
-_FAILURES_TELL = 0.25
-"""Share of launches without a measurement from which the first screen says so."""
-_WARN = (Note.NO_DRAFT_GAIN, Note.CACHE_TAINTED, Note.THROTTLED, Note.ADMISSION_LIMITED, Note.NOT_VERIFIED)
-"""Notes of what is to be run that change a decision."""
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """A config to run, and the loads it was chosen for, ascending."""
-
-    config: SpecConfig
-    loads: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +35,7 @@ class Decision:
     Attributes:
         sentence: What to do, in one sentence.
         choices: What to run, the highest loads first; empty where there is no verdict.
+        ahead: What leads where no gain is shown anywhere: for whoever takes the risk.
         basis: How sure, and on what.
         warnings: What may change the decision.
         next: What to do now.
@@ -54,6 +44,7 @@ class Decision:
     verdict: Verdict
     sentence: str
     choices: tuple[Choice, ...] = ()
+    ahead: SpecConfig | None = None
     basis: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     next: str = ""
@@ -83,8 +74,9 @@ def decide(content: ReportContent) -> Decision:
         made.verdict,
         made.sentence,
         made.choices,
+        made.ahead,
         basis,
-        tuple(_warnings(content, made)),
+        () if made.verdict == "rehearsal" else tuple(warnings(content, made.choices)),
         made.next or _next(content, made),
     )
 
@@ -121,10 +113,16 @@ def _decide(content: ReportContent) -> Decision:
         where = loads_words([winner.concurrency for winner in compared])
         return Decision(
             "off",
-            f"Leave speculation off: at {where} everything measured is slower than `{baseline.config}`.",
+            f"Leave speculation off: at {where} {_everything(content)} is slower than `{baseline.config}`.",
             (baseline,),
         )
-    return Decision("open", f"Leave speculation off for now: no gain is shown{_open_words(compared)}.", (baseline,))
+    best = _best_ahead(compared)
+    return Decision(
+        "open",
+        f"Leave speculation off for now: no gain is shown{_open_words(content, compared)}.",
+        (baseline,),
+        None if best is None else best[1].config,
+    )
 
 
 def _on(content: ReportContent, paying: Sequence[LoadWinner], compared: Sequence[LoadWinner]) -> Decision:
@@ -133,12 +131,15 @@ def _on(content: ReportContent, paying: Sequence[LoadWinner], compared: Sequence
     by_load = {winner.concurrency: winner for winner in paying}
     throughput = content.objective_loads[-1]
     several = len(choices) > 1
+    where = _where(loads, all_loads)
     parts = [_choice_words(choice, by_load, throughput, alone=not several) for choice in choices]
-    text = f"Turn speculation on{_where(loads, all_loads)}: {'; '.join(parts)}"
+    if len(loads) == 1 and where:
+        parts = [part.removesuffix(f" at {loads[0]}") for part in parts]  # the load is named already
+    text = f"Turn speculation on{where}: {'; '.join(parts)}"
     off = [w.concurrency for w in compared if w.slower]
     still = [w.concurrency for w in compared if w.concurrency not in (*loads, *off)]
     if off:
-        text += f"; leave it off at {loads_words(off)}, where everything measured is slower"
+        text += f"; leave it off at {loads_words(off)}, where {_everything(content)} is slower"
     if still:
         text += f"; at {loads_words(still)} no gain is shown"
     return Decision("on", text + ".", choices)
@@ -196,17 +197,16 @@ def _where(loads: Sequence[int], of: Sequence[int]) -> str:
     return f" at {loads_words(loads)} concurrent requests"
 
 
-def loads_words(loads: Sequence[int]) -> str:
-    """`1, 30 and 100`."""
-    words = [str(load) for load in loads]
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+def _everything(content: ReportContent) -> str:
+    """All that was compared, as a sentence names it: a simulation compares what its cost model was fitted to alone."""
+    return "everything measured" if content.study.kind != "simulated" else "everything the cost model was fitted to"
 
 
-def _open_words(compared: Sequence[LoadWinner]) -> str:
+def _open_words(content: ReportContent, compared: Sequence[LoadWinner]) -> str:
     """Where it is slower for certain, and what is ahead as far as measured."""
     slower = [winner.concurrency for winner in compared if winner.slower]
     where = "for single users" if slower == [1] else f"at {loads_words(slower)}" if slower else ""
-    text = f", and {where} everything measured is slower" if slower else ""
+    text = f", and {where} {_everything(content)} is slower" if slower else ""
     best = _best_ahead(compared)
     if best is None:
         return text
@@ -272,7 +272,7 @@ def _basis(content: ReportContent, choices: Sequence[Choice]) -> Iterator[str]:
     by_config = {result.config: result for result in content.judgement.results}
     for choice in choices:
         if (result := by_config.get(choice.config)) is not None:
-            yield f"`{choice.config}`: {_gains(result, choice)}{_starts(content, result)}."
+            yield f"`{choice.config}`: {_gains(result, choice)}{_starts(content, result, choice.loads)}."
     for winner in content.judgement.objective_winners:
         metric = winner.objective.metric
         base = f", where `{winner.baseline}` has {metric.words(winner.baseline_value.value)}"
@@ -299,58 +299,38 @@ def _gains(result: ConfigResult, choice: Choice) -> str:
     return f"{', '.join(told)}; " if told else ""
 
 
-def _starts(content: ReportContent, result: ConfigResult) -> str:
+def _starts(content: ReportContent, result: ConfigResult, loads: Sequence[int]) -> str:
+    """How often it was started, and whether the loads it was chosen for were measured again after the choice."""
     text = starts_words([launch for launch in content.launches if launch.number in result.launches])
-    if result.confirmed:
-        loads = loads_words(sorted(result.confirmed_loads)) if result.confirmed_loads else ""
-        return f"{text}, confirmed on prompts kept back for it{f' at {loads}' if loads else ''}"
-    return f"{text}, not confirmed by starts made after the choice" if result.config.speculates else text
-
-
-def _warnings(content: ReportContent, made: Decision) -> Iterator[str]:
-    """What may change the decision."""
-    judgement = content.judgement
-    if made.verdict == "rehearsal":
-        return
-    yield from judgement.cautions
-    if content.workloads is not None:
-        yield from content.workloads.warnings
-    by_config = {result.config: result for result in judgement.results}
-    for choice in made.choices:
-        result = by_config.get(choice.config)
-        if result is None:
-            continue
-        lossless = lossless_words(result.lossless)
-        if lossless and lossless != "lossless":
-            yield f"`{choice.config}` is {lossless}: its answers are not shown to be the baseline's."
-        if far := [load for load in choice.loads if load in result.loads and result.loads[load].extrapolated]:
-            yield f"`{choice.config}` at {loads_words(far)} is extrapolated: the cost model was not fitted to it."
-        if notes := [note.value for note in result.notes if note in _WARN]:
-            yield f"`{choice.config}` carries {', '.join(notes)}: see the table of all configs."
-    if judgement.barred:
-        listed = ", ".join(f"`{config}`" for config in judgement.barred)
-        yield f"Garbage in the answers bars {listed}, however fast."
-    ended = [launch for launch in content.launches if launch.outcome is not None]
-    failed = len(judgement.failures)
-    if judgement.results and failed and failed >= _FAILURES_TELL * len(ended):
-        yield f"{failed} of {counted(len(ended), 'launch')} gave no measurement; see the failures."
+    if not result.config.speculates:
+        return text
+    if not result.confirmed:
+        return f"{text}, not confirmed by starts made after the choice"
+    if not result.confirmed_loads or set(loads) <= set(result.confirmed_loads):
+        return f"{text}, confirmed on prompts kept back for it"
+    confirmed = [load for load in loads if load in result.confirmed_loads]
+    if not confirmed:
+        return f"{text}, not confirmed at {loads_words(loads)}"
+    return f"{text}, confirmed on prompts kept back for it at {loads_words(confirmed)} alone"
 
 
 def _next(content: ReportContent, made: Decision) -> str:
     """What to do now."""
     study = content.spec.study
     speculating = [choice.config for choice in made.choices if choice.config.speculates]
+    if made.verdict == "baselines":
+        return _resume(content)
     if content.study.kind == "simulated":
         config = next(iter(speculating), None)
         if config is not None:
-            return f"Check it with one real launch: `python -m search try --study {study} {config}`."
-        return f"`python -m search.run --study {study}` on the GPUs measures it."
+            return f"Check it with one real launch: `python -m search try --study {study} {config}`.{_beyond(content)}"
+        return f"`python -m search.run --study {study}` on the GPUs measures it.{_beyond(content)}"
     if made.verdict == "on":
         return "Start the server with the command below."
     if made.verdict == "off":
         return "Serve without speculation; another draft, release or shape may change this."
     if content.study.kind == "replay":
-        return "More starts would have to be recorded."
+        return "This recording holds no more: only further starts on its GPUs would tell."
     if made.verdict == "open":
         best = _best_ahead([winner for winner in content.judgement.winners if winner.compared])
         settled = settled_by(best[1].gain) if best else ""
@@ -359,11 +339,23 @@ def _next(content: ReportContent, made: Decision) -> str:
     return _resume(content)
 
 
+def _beyond(content: ReportContent) -> str:
+    """What the cost model expects to be better still, though it was not fitted to it: the launch to make after that."""
+    told = max(content.judgement.beyond, key=lambda winner: (winner.gain.value, -winner.concurrency), default=None)
+    if told is None or not told.config.speculates:
+        return ""
+    return (
+        f" Then `{told.config}`: the cost model was not fitted to it, and expects {gain_words(told.gain)} over "
+        f"`{told.baseline}` at {told.concurrency}."
+    )
+
+
 def _resume(content: ReportContent) -> str:
     if content.study.kind == "replay":
         return ""
     simulated = " --simulate" if content.study.kind == "simulated" else ""
-    lead = "Mend the cause, then go on" if content.judgement.failures else "Go on"
+    lead = "Go on" if content.launches else "Begin"
+    lead = "Mend the cause, then go on" if content.judgement.failures else lead
     return f"{lead}: `python -m search.run --study {content.spec.study}{simulated}`."
 
 

@@ -152,18 +152,22 @@ def _apart(content: ReportContent) -> list[int]:
 
 
 def _lines_by_load(content: ReportContent) -> list[ConfigResult]:
-    """Winners, what is ahead of the baselines, then the best of each family: what the words talk about, not everything.
+    """Winners, what is ahead or expected to be, then the best of each family: what the words talk about, not everything.
 
-    What rests on data comes before what is extrapolated. The baselines are the line at 0.
+    A family has no line for an extrapolated config where anything that speculates rests on data: its band would cover
+    the chart. The baselines are the line at 0.
     """
     winners = content.judgement.winners
     named = [winner.config for winner in winners if not winner.only_expected]
     named += [one.config for winner in winners for one in winner.ahead[:1]]
-    results = sorted(content.judgement.results, key=lambda result: result.extrapolated_at(content.objective_loads))
+    named += [winner.config for winner in content.judgement.beyond]
+    results = content.judgement.results
     by_config = {result.config: result for result in results}
+    speculating = [result for result in results if result.config.speculates]
+    grounded = [result for result in speculating if not result.extrapolated_at(content.objective_loads)] or speculating
     chosen = [by_config[config] for config in dict.fromkeys(named) if config.speculates and config in by_config]
     for family in FAMILY_STYLE:
-        best = next((one for one in results if one.config.family == family and one.config.speculates), None)
+        best = next((one for one in grounded if one.config.family == family), None)
         if best is not None and best not in chosen and not any(one.config.family == family for one in chosen):
             chosen.append(best)
     return chosen[:LINES_BY_LOAD]

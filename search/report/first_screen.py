@@ -7,17 +7,24 @@ from dataclasses import dataclass
 from search.report import figures
 from search.report.blocks import Figure
 from search.report.content import ReportContent, ServingCommand
-from search.report.decision import Decision, decide, loads_words
+from search.report.decision import Decision, decide
 from search.report.starts import starts_text
-from search.report.text import gpus_text
+from search.report.text import gpus_text, loads_words
 
 
 @dataclass(frozen=True, slots=True)
 class ToRun:
-    """A command to copy, and what it is for."""
+    """A command to copy, and what it is for.
+
+    Attributes:
+        folded: It is shown when asked for.
+        aside: What is to be known of it.
+    """
 
     title: str
     command: ServingCommand
+    folded: bool = False
+    aside: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +34,7 @@ class FirstScreen:
     Attributes:
         setting: What the study is about.
         figure: Gain by load; None before anything is compared.
-        commands: For each choice of the decision, in its order.
+        commands: For each choice of the decision, in its order; then for what is ahead.
     """
 
     decision: Decision
@@ -45,6 +52,8 @@ def first_screen(content: ReportContent) -> FirstScreen:
         if command is not None:
             loads = "" if len(decision.choices) == 1 else f" at {loads_words(choice.loads)}"
             commands.append(ToRun(f"{choice.config}{loads}", command))
+    if decision.ahead is not None and (command := content.serving.get(decision.ahead.config_id)) is not None:
+        commands.append(ToRun(str(decision.ahead), command, True, "ahead, but no gain is shown"))
     return FirstScreen(decision, _setting(content), _figure(content), tuple(commands))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from math import isinf
 from statistics import fmean
 
 from search.analysis.findings import Judgement, PredictedValue
@@ -20,8 +21,9 @@ def start_lines(start: RunStart) -> list[str]:
     lines = [f"study {start.study}{label}: {counted(start.valid, 'valid config')} ({left_out})"]
     left = max(start.budget_launches - start.already, 0)
     hours = "" if start.expected_hours is None else f", about {duration(start.expected_hours * 3600)}"
+    or_hours = "" if start.budget_hours is None or isinf(start.budget_hours) else f" or {start.budget_hours:g} hours"
     already = f"; {counted(start.already, 'launch')} already made" if start.already else ""
-    return [*lines, f"plan: {counted(left, 'launch')} at most{hours}{already}"]
+    return [*lines, f"plan: {counted(left, 'launch')}{or_hours} at most{hours}{already}"]
 
 
 def launching_line(launch: Launching) -> str:

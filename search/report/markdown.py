@@ -81,9 +81,10 @@ def summary(content: ReportContent) -> str:
         parts += ["## Failures", _table(("launch", "config", "reason", "blame", "first root line"), rows)]
     if lines := [*content.provenance, *(f"Assumed: {line}" for line in content.spec.assumptions)]:
         parts += ["## Where the numbers come from", "\n".join(f"- {_text(line)}" for line in lines)]
+    how = "computed" if content.study.kind == "simulated" else "measured"
     parts.append(
         f"{counted(len(content.launches), 'launch')} in {spent}; "
-        f"{counted(len(judgement.results), 'config')} measured; study `{content.study.name}`."
+        f"{counted(len(judgement.results), 'config')} {how}; study `{content.study.name}`."
     )
     return "\n\n".join(parts) + "\n"
 

@@ -61,7 +61,7 @@ def drafts(content: ReportContent) -> Iterator[Block]:
 def _draft_row(one: Drafting) -> Row:
     even = one.break_even
     tag = (Tag("beyond any draft", warns=True),) if one.out_of_reach else ()
-    word = {"pays": "yes", "slower": "no", "expected": "expected", "open": "not shown", "": ""}[one.standing]
+    word = {"pays": "yes", "slower": "no", "expected": _expected(one), "open": "not shown", "": ""}[one.standing]
     return Row(
         (
             config_cell(one.config),
@@ -74,6 +74,13 @@ def _draft_row(one: Drafting) -> Row:
         ),
         marked=word == "yes",
     )
+
+
+def _expected(one: Drafting) -> str:
+    """What a cost model expects of a config that nobody measured."""
+    if one.break_even is None:
+        return ""
+    return "yes, expected" if one.accept.value > one.break_even.value else "no, expected"
 
 
 def _length(told: Estimate | None) -> Cell:

@@ -148,7 +148,7 @@ def space(content: ReportContent) -> Iterator[Block]:
             Cell(kind),
             number_cell(reason.count, text=str(reason.count)),
             Cell(reason.rule_id, code=True),
-            Cell(reason.words),
+            Cell(reason.words.replace("`", "")),
             Cell(reason.unlock),
         )
         for kind, reasons in (("locked", summary.locked_by), ("dropped", summary.dropped))

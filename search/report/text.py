@@ -129,3 +129,9 @@ def one_line(text: str) -> str:
 def gpus_text(gpus: int, kind: str) -> str:
     """`8 x H200`; the count once, where the kind of a recording holds it already."""
     return kind if gpus == 1 or kind.startswith((f"{gpus}x ", f"{gpus} x ")) else f"{gpus} x {kind}"
+
+
+def loads_words(loads: Sequence[int]) -> str:
+    """`1, 30 and 100`."""
+    words = [str(load) for load in loads]
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

@@ -32,6 +32,7 @@ class RunStart:
         already: Launches this study has from earlier runs.
         budget_launches: Of the study's whole life, earlier ones included.
         expected_hours: For what is left of the budget; None when nothing is known yet.
+        budget_hours: Of the study's whole life; None where nothing limits them.
     """
 
     study: str
@@ -42,6 +43,7 @@ class RunStart:
     already: int
     budget_launches: int
     expected_hours: float | None
+    budget_hours: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

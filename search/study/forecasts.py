@@ -67,11 +67,10 @@ class Settled:
     @property
     def words(self) -> str:
         """For people: both numbers."""
-        seems = "grow it" if self.goal == "grow the front" else "do so"
-        hidden = f"starting one of its configs again would seem to {seems} by {self.noise_gain:.2%}, by scatter alone"
-        if self.noise_gain > MOST_LEFT:
-            hidden += "; what that hides is for further starts of the contenders"
-        return f"the best next launch is expected to {self.goal} by {self.gain:.2%}, and {hidden}"
+        return (
+            f"the best next launch is expected to {self.goal} by {self.gain:.2%} (by scatter alone, another start of the same "
+            f"would show {self.noise_gain:.2%})"
+        )
 
     def __str__(self) -> str:
         return f"the search ends by itself: {self.words}"

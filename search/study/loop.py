@@ -307,6 +307,7 @@ class Loop:
             already=len(progress.launches),
             budget_launches=progress.budget.launches,
             expected_hours=progress.budget.expected_hours(progress.launches, to_do=to_do, slots=slots),
+            budget_hours=progress.budget.hours,
         )
 
     def _interrupted_text(self, *, stored: bool) -> str:

@@ -106,27 +106,38 @@ class StageBudgets:
                 "intervals between starts may rest on assumed scatter and carry no claim; raise `--launches`"
             )
 
-    def lines(self) -> Iterator[str]:
-        """For people: one line a stage, those without a launch left out."""
+    @property
+    def total(self) -> int:
+        """Of all stages."""
+        return self.baseline + self.known + self.search + self.confirm + self.ladder + self.closing
+
+    def lines(self, within: StageBudgets) -> Iterator[str]:
+        """For people: one line a stage, those without a launch left out.
+
+        Args:
+            within: What the hours have room for.
+        """
         told: tuple[tuple[Stage, int, str], ...] = (
             ("baseline", self.baseline, "what speculation is compared with"),
             ("known", self.known, "named in the study file"),
             (
                 "search",
                 self.search,
-                "at most, as the sampler proposes; `frontier` and `traffic` end it when no launch is expected to pay",
+                "as the sampler proposes; `frontier` and `traffic` end it when no launch is expected to pay",
             ),
             (
                 "confirm",
                 self.confirm,
-                "at most; the best baselines, up to three picks twice each, what open questions compare; with the ladder",
+                "the best baselines, up to three picks twice each, what open questions compare; with the ladder",
             ),
-            ("ladder", self.ladder, "at most; the best of each family that nothing was confirmed of, at many loads"),
+            ("ladder", self.ladder, "the best of each family that nothing was confirmed of, at many loads"),
             ("closing", self.closing, "the baseline once more, to tell a drift of the host"),
         )
         for stage, count, what in told:
             if count:
-                yield f"  {stage:<9} {count:>3}  {what}"
+                fits = getattr(within, stage)
+                told = str(count) if fits >= count else f"{fits} of {count}"
+                yield f"  {stage:<9} {told:>8}  {what}"
 
 
 def ladder_loads(loads: tuple[int, ...]) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ def answer_lines(answer: WhatIf) -> tuple[str, str, str]:
     """Legal where; what to expect at the objectives; worth a launch or a patch, and why."""
     return (
         "; ".join(_legal(variant, answer.release) for variant in answer.variants),
-        f"{'; '.join(_expect(answer))} tok/s",
+        f"{'nothing measured, by priors alone: ' if answer.basis == 'prior' else ''}{'; '.join(_expect(answer))} tok/s",
         "; ".join(_do(variant, answer) for variant in answer.variants),
     )
 
@@ -73,9 +73,9 @@ def _do(variant: Variant, answer: WhatIf) -> str:
                 f"launch {name}: grows the front by {share(expectation.gain)}, noise shows {share(answer.noise_gain)}"
             )
         case "long shot":
-            return f"{name} is a long shot: fastest at C={load} with {share(chance)}"
+            return f"{name} is a long shot: a chance of {share(chance)} to be the fastest at C={load}"
         case "no":
-            return f"do not launch {name}: fastest anywhere with {share(chance)} at most"
+            return f"do not launch {name}: a chance of {share(chance)} at most to be the fastest anywhere"
         case "locked":
             return _patch(variant, answer)
 

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -57,19 +58,36 @@ def test_plan_shows_counts_order_and_hours():
     assert done.exit_code == 0, done.output
     assert "v2-topk1-only" in done.stdout
     assert "     1  off  " in done.stdout
-    assert "budget: 40 launches and 6.5 hours; about " in done.stdout
+    assert done.stdout.startswith("study kimi-k25: 16 of 40 launches fit into 6.5 hours, about ")
+    assert "\n  search     1 of 25  as the sampler proposes" in done.stdout
+    assert "need at least" not in done.stdout
     assert "launchable:" not in done.stdout
 
 
 def test_plan_says_what_short_hours_leave_out_known_configs_last():
     done = search("plan", "--study", "kimi-k25", "--hours", "3")
-    assert "budget: 40 launches and 3 hours; about 3h00m" in done.stdout
+    assert done.stdout.startswith("study kimi-k25: 8 of 40 launches fit into 3 hours, about 2h")
     left_out = [line.strip() for line in done.stdout.splitlines() if line.startswith("  left out: ")]
     assert left_out[0] == "left out: 7 of 8 confirmations" and "launches that the sampler could propose" in left_out[1]
     shorter = search("plan", "--study", "kimi-k25", "--hours", "1", "--json").stdout
     told = json.loads(shorter)
-    assert told["budget_hours"] == 1.0
+    assert told["budget_hours"] == 1.0 and told["launches_within_hours"] == 3
     assert [line.split(" (")[0] for line in told["left_out"][:3]] == ["v1-k1-s2-d3", "v1-k2-s2-d7", "v1-k4-s3-d16"]
+
+
+def test_hours_that_a_plan_names_as_enough_leave_nothing_out():
+    short = search("plan", "--study", "kimi-k25").stdout
+    enough = re.search(r"with `--hours (\d+)` nothing is left out", short)[1]
+    assert json.loads(search("plan", "--study", "kimi-k25", "--hours", enough, "--json").stdout)["left_out"] == []
+
+
+def test_plan_of_a_study_whose_starts_hold_several_configs_has_room_for_more_of_them():
+    apart, shared = (
+        json.loads(search("plan", "--study", name, "--json", "--hours", "6").stdout)
+        for name in ("kimi-k25", "kimi-k25-switching")
+    )
+    assert shared["launches_within_hours"] > apart["launches_within_hours"]
+    assert [one["expected_s"] < 900 for one in shared["first"]] == [False, False, False, True, True]
 
 
 def test_plan_lists_every_config_when_asked():

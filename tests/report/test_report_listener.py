@@ -156,6 +156,8 @@ def test_start_lines_tell_space_and_budget():
         "study kimi-k25.simulated [SIMULATED]: 172 valid configs (150 locked and 580 dropped)",
         "plan: 28 launches at most, about 9h30m; 12 launches already made",
     ]
+    both = replace(start, expected_hours=None, budget_hours=6.5)
+    assert start_lines(both)[1] == "plan: 28 launches or 6.5 hours at most; 12 launches already made"
 
 
 def test_launching_line_tells_stage_and_reason():
