@@ -80,6 +80,7 @@ LATER = {
     "dflash-target": "Raised after the weights are loaded.",
     "eagle-draft-missing": "The draft's weights are looked for in the target's and are not there.",
     "target-class": "Raised when the model's class is looked for, after the arguments.",
+    "ngram-breadth": "Thrown when the draft worker is built.",
     "ngram-depth": "Thrown when the draft worker is built.",
     "ngram-window": "Thrown when the draft worker is built.",
     "mtp-depth": "The draft worker looks for layers that the checkpoint does not have.",
