@@ -92,7 +92,9 @@ def test_more_tokens_than_an_eagle_tree_holds_are_known_to_ngram_and_refused_to_
     assert ids(spec) == ["off", "v2-k4-s3-d64"]
     with pytest.raises(UsageError, match=r"`known.0`: `num_draft_tokens <= .* = 37` must hold"):
         study(wide)
-    asked = wide.replace("known: [v2-k4-s3-d64]", "questions: {wide: {config: v2-k4-s3-d64, at: [1], against: [v2-k1-s3-d4]}}")
+    asked = wide.replace(
+        "known: [v2-k4-s3-d64]", "questions: {wide: {config: v2-k4-s3-d64, at: [1], against: [v2-k1-s3-d4]}}"
+    )
     with pytest.raises(UsageError, match=r"`questions.wide`: `num_draft_tokens <= .* = 37` must hold"):
         study(asked)
 

@@ -241,6 +241,6 @@ def _config(info: Mapping[str, Any], asked: SpecConfig, flags: Mapping[str, str]
             extra=tuple((_extra(info, asked, flags) | _synchronous(info, version, asked, traits)).items()),
         )
         check_tree(config, str(info.get("speculative_algorithm") or ""))
-        return config
     except InvalidConfig:
         return asked  # no server can run such a tree: the body is not to be believed
+    return config
