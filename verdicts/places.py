@@ -51,6 +51,8 @@ EVERYWHERE: Final = (
         "srt/arg_groups/speculative_hook.py",
         "speculative_ngram_external_sam_budget must be less than or equal to ",
     ),
+    ("fused-projections", "srt/server_args.py", "expected_attn_tp_size}-interleaved; got"),
+    ("fused-projections", "srt/arg_groups/model_hook.py", "expected_attn_tp_size}-interleaved; got"),
     ("hybrid-page", "srt/server_args.py", "no_buffer only supports page_size=1."),
     ("hybrid-page", "srt/arg_groups/mamba_hook.py", "no_buffer only supports page_size=1."),
 )

@@ -177,7 +177,7 @@ class Resolver:
             deployment,
             backends,
             traits,
-            asked=asked_page or 1,
+            asked=asked_page,
             draft=draft_name if config.speculates else None,
             tree=(sent_topk or 1) > 1,
         )
