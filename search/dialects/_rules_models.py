@@ -86,8 +86,6 @@ def _refused_backend(s: Setting) -> str:
 
 def _refused_algorithm(s: Setting) -> str:
     refused = refusals("refuses-algorithm", s.deployment.architecture, s.major, s.traits.release)
-    if s.speculates and s.deployment.algorithm == "NEXTN":  # DeepSeek V4 looks before it becomes EAGLE
-        return next((words for words in refused.values() if words.startswith("Only EAGLE")), refused.get("EAGLE", ""))
     return refused.get(s.algorithm, "") if s.speculates else ""
 
 

@@ -181,6 +181,8 @@ def translate(case: dict[str, Any], release: str) -> tuple[SpecConfig, Deploymen
         flags.pop(name, None)
     trusted = flags.pop("trust-remote-code", False)
     algorithm = flags.pop("speculative-algorithm", None)
+    if algorithm == "NEXTN" and "Only EAGLE" in case.get("refusal", ""):
+        raise NotSent("NEXTN, which is spelled EAGLE, where only that is taken")
     if algorithm is not None and algorithm not in get_args(Algorithm):
         raise NotSent(f"algorithm {algorithm}")
     version, extra = _worker(algorithm, flags, env, release)
