@@ -51,6 +51,10 @@ _LONGEST_ID = 255
 _ID = re.compile(r"(?:(?P<off>off)|(?P<v>v[12])-k(?P<k>\d+)-s(?P<s>\d+)-d(?P<d>\d+))(?P<rest>(?:\+[^+=\s]+=[^+=\s]+)*)")
 
 
+UNBOUNDED = frozenset({"NGRAM", "DFLASH"})
+"""Algorithms that grow no tree of beams."""
+
+
 def tree_bound(*, topk: int, num_steps: int) -> int:
     """Largest `num_draft_tokens` a draft tree can fill, root included.
 
@@ -59,6 +63,27 @@ def tree_bound(*, topk: int, num_steps: int) -> int:
     (sglang 0.5.9 `srt/speculative/eagle_utils.py:27`).
     """
     return 1 + topk + (num_steps - 1) * topk**2
+
+
+def check_tree(config: SpecConfig, algorithm: str = "") -> None:
+    """Refuse a tree of more tokens than its algorithm can draft.
+
+    EAGLE, EAGLE3 and STANDALONE grow the tree of `tree_bound`, topk 1 apart: there SGLang rewrites the draft tokens to
+    `num_steps + 1`. NGRAM cannot have too many: it joins what follows each suffix of the text that its trie knows, and
+    pads what is left with zeros (sglang 0.5.9 `srt/speculative/cpp_ngram/ngram.cpp:45`). DFLASH drafts one block.
+
+    Raises:
+        ImpossibleTree: It does not fit.
+    """
+    if algorithm in UNBOUNDED or not config.topk or not config.num_steps or config.topk == 1:
+        return
+    room = tree_bound(topk=config.topk, num_steps=config.num_steps)
+    if config.verify_tokens > room:
+        raise ImpossibleTree(
+            f"`num_draft_tokens <= 1 + topk + (num_steps - 1) * topk**2 = {room}` must hold for topk {config.topk} and "
+            f"num_steps {config.num_steps}, but got {config.num_draft_tokens}. Lower `num_draft_tokens`, or raise "
+            "`num_steps` or `topk`."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +100,10 @@ class SpecConfig:
             from the release's default, sorted by name. A value is a part of the config id, which names
             a folder.
 
+    Whether its algorithm can fill the tree is for `check_tree`.
+
     Raises:
-        InvalidConfig: A part of the tree is missing, superfluous, or impossible.
+        InvalidConfig: A part of the tree is missing, superfluous, or below its least value.
     """
 
     spec_version: SpecVersion
@@ -122,15 +149,6 @@ class SpecConfig:
                     else ""
                 )
                 raise InvalidConfig(f"`{name} >= {least}` must hold, but got {given[name]}. Raise `{name}`.{none}")
-        assert self.topk and self.num_steps and self.num_draft_tokens
-        room = tree_bound(topk=self.topk, num_steps=self.num_steps)
-        # topk 1 is exempt: SGLang rewrites its draft tokens to steps + 1, see `canonical`.
-        if self.topk > 1 and self.num_draft_tokens > room:
-            raise ImpossibleTree(
-                f"`num_draft_tokens <= 1 + topk + (num_steps - 1) * topk**2 = {room}` must hold for topk {self.topk} and "
-                f"num_steps {self.num_steps}, but got {self.num_draft_tokens}. Lower `num_draft_tokens`, or raise "
-                "`num_steps` or `topk`."
-            )
 
     @property
     def speculates(self) -> bool:
@@ -176,7 +194,7 @@ class SpecConfig:
         """Build from knob names and values; knobs `off` does not have are ignored for it.
 
         Raises:
-            InvalidConfig: A value is not understood or the tree is impossible.
+            InvalidConfig: A value is not understood, or a part of the tree is missing or below its least value.
         """
         values = {name: value for name, value in params.items() if value is not None}
         try:
@@ -199,7 +217,7 @@ class SpecConfig:
         """Read a config id back.
 
         Raises:
-            InvalidConfig: The text is not a config id, or names an impossible tree.
+            InvalidConfig: The text is not a config id, or a number of the tree is below its least value.
         """
         match = _ID.fullmatch(config_id) if len(config_id) <= _LONGEST_ID else None
         if match is None:

@@ -57,6 +57,7 @@ class CheckpointFacts:
         ffn_width: Intermediate size of a dense layer.
         fp8_block: Rows and columns that share one FP8 scale.
         block_size: Tokens that a DFLASH draft proposes in one pass, root included.
+        fused_shards: Shards of attention that its fused projections were written for.
         zeros: Sizes that the file sets to zero where none can be.
         tokenizer: Whether a tokenizer lies beside it.
     """
@@ -76,6 +77,7 @@ class CheckpointFacts:
     ffn_width: int = 0
     fp8_block: tuple[int, int] | None = None
     block_size: int = 0
+    fused_shards: int = 0
     zeros: tuple[str, ...] = ()
     tokenizer: bool = False
 

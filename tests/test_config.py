@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from search.config import OPTIONAL_KNOBS, SpecConfig, SpecVersion, simplicity, tree_bound
-from search.errors import InvalidConfig
+from search.config import OPTIONAL_KNOBS, SpecConfig, SpecVersion, check_tree, simplicity, tree_bound
+from search.errors import ImpossibleTree, InvalidConfig
 
 
 def drafted_nodes(*, topk: int, num_steps: int) -> int:
@@ -49,10 +49,17 @@ def test_tree_bound_counts_the_nodes_of_a_drafted_tree(topk, num_steps):
     assert tree_bound(topk=topk, num_steps=num_steps) == drafted_nodes(topk=topk, num_steps=num_steps)
 
 
-def test_config_at_the_tree_bound_is_accepted_and_one_past_it_refused():
-    assert SpecConfig("v1", 2, 2, 7).num_draft_tokens == 7
-    with pytest.raises(InvalidConfig, match=r"= 7` must hold .* but got 8"):
-        SpecConfig("v1", 2, 2, 8)
+@pytest.mark.parametrize("algorithm", ["", "EAGLE", "EAGLE3", "NEXTN", "STANDALONE"])
+def test_tree_at_its_bound_is_drafted_and_one_past_it_refused(algorithm):
+    check_tree(SpecConfig("v1", 2, 2, 7), algorithm)
+    with pytest.raises(ImpossibleTree, match=r"= 7` must hold .* but got 8"):
+        check_tree(SpecConfig("v1", 2, 2, 8), algorithm)
+
+
+@given(topk=st.integers(1, 12), steps=st.integers(1, 12), tokens=st.integers(2, 4096))
+def test_trie_has_room_for_any_number_of_tokens(topk, steps, tokens):
+    check_tree(SpecConfig("v2", topk, steps, tokens), "NGRAM")
+    assert SpecConfig.from_id(f"v2-k{topk}-s{steps}-d{tokens}").verify_tokens == tokens
 
 
 def test_chain_may_name_any_number_of_draft_tokens():

@@ -85,6 +85,20 @@ def test_ngram_needs_no_draft_and_has_its_own_width_and_depth():
     assert ids(spec) == ["off", "v2-k10-s18-d12", "v2-k10-s18-d16"]
 
 
+def test_more_tokens_than_an_eagle_tree_holds_are_known_to_ngram_and_refused_to_eagle():
+    wide = STUDY.replace("topk: [1]", "topk: [4]").replace("[tree]", "[64]") + "known: [v2-k4-s3-d64]\n"
+    spec = study(wide.replace("draft: /d, algorithm: EAGLE3", "algorithm: NGRAM"))
+    assert [config.config_id for config in spec.known_configs] == ["v2-k4-s3-d64"]
+    assert ids(spec) == ["off", "v2-k4-s3-d64"]
+    with pytest.raises(UsageError, match=r"`known.0`: `num_draft_tokens <= .* = 37` must hold"):
+        study(wide)
+    asked = wide.replace(
+        "known: [v2-k4-s3-d64]", "questions: {wide: {config: v2-k4-s3-d64, at: [1], against: [v2-k1-s3-d4]}}"
+    )
+    with pytest.raises(UsageError, match=r"`questions.wide`: `num_draft_tokens <= .* = 37` must hold"):
+        study(asked)
+
+
 @pytest.mark.parametrize(
     ("release", "launchable", "locked", "rule"),
     [

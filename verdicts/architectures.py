@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any, Final
@@ -14,6 +14,8 @@ from models import SHAPES
 
 SEED: Final = 11
 COUNT: Final = 120
+FIRST: Final = 40
+"""Targets that there were when the cases of `SEED` were drawn; other seeds draw from all."""
 
 CHAIN: Final[dict[str, Any]] = {"num_steps": 2, "topk": 1, "num_draft_tokens": 3}
 TREE: Final[dict[str, Any]] = {"num_steps": 3, "topk": 4, "num_draft_tokens": 16}
@@ -63,11 +65,12 @@ def _backends(name: str, gpu: str) -> Iterator[Case]:
 def generated(seed: int, count: int) -> list[Case]:
     """Cases drawn from all knobs, on targets drawn from all architectures."""
     draw = random.Random(f"architectures {seed}")
-    return [_drawn(draw, case) for case in cases.generated(seed, count)]
+    names = sorted(list(SHAPES)[:FIRST] if seed == SEED else SHAPES)
+    return [_drawn(draw, case, names) for case in cases.generated(seed, count)]
 
 
-def _drawn(draw: random.Random, case: Case) -> Case:
-    name = draw.choice(sorted(SHAPES))
+def _drawn(draw: random.Random, case: Case, names: Sequence[str]) -> Case:
+    name = draw.choice(names)
     knobs = dict(case.knobs)
     if "auto_map" in SHAPES[name]["config"]:
         knobs["flags"] = ["--trust-remote-code"]

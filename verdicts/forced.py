@@ -21,7 +21,7 @@ RECORDED: Final = Path(__file__).parent / "architectures"
 HEAD: Final = """\
 # What a target's architecture forces (`verdicts/forced.py`): architecture, kind, compute capabilities (major), first and last
 # release, value, words. `backend`: off,unset,chain,tree as topk is not sent, 1, or more, `a+b` where
-# decode has its own. `page`: whatever is asked.
+# decode has its own, `a*` where it is named for both phases. `page`: whatever is asked. `own-page`: with that backend, where nothing asks.
 # `refuses-backend`, `refuses-algorithm`: value, and the server's words with their place.
 """
 ORDINARY: Final = "qwen2"
@@ -36,10 +36,15 @@ Row = tuple[str, str, str, str, str]
 
 def main() -> None:
     """Read all recorded releases and write the table."""
-    releases = [release for release in spelling.RELEASES if (RECORDED / f"{release}.jsonl.gz").exists()]
-    found = {release: set(_rows(record.read(RECORDED / f"{release}.jsonl.gz")[1])) for release in releases}
+    found = {release: set(_rows(record.read(path)[1])) for release in spelling.RELEASES if (path := _recorded(release))}
     lines = sorted(_spans(found))
     TABLE.write_text(HEAD + "".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def _recorded(release: str) -> Path | None:
+    """Its own recording, or its `.post1`'s, which differs from it by nothing that arguments look at."""
+    paths = (RECORDED / f"{name}.jsonl.gz" for name in (release, f"{release}.post1"))
+    return next((path for path in paths if path.exists()), None)
 
 
 def _rows(cases: list[dict[str, Any]]) -> Iterator[Row]:
@@ -88,6 +93,8 @@ def _of(here: Mapping[tuple[Any, ...], Any], ordinary: Mapping[tuple[Any, ...], 
         pages = {case["resolved"]["page_size"] for case in own if case is not None and case["verdict"] == "accepted"}
     if len(pages) == 1 and pages != {1}:
         yield "page", str(*pages), ""
+    else:
+        yield from _own_pages(here, ordinary)
     for key, case in here.items():
         usual = ordinary.get(key)
         if case["verdict"] == "accepted" or usual is None or usual["verdict"] != "accepted" or _of_the_page(case):
@@ -101,6 +108,22 @@ def _of(here: Mapping[tuple[Any, ...], Any], ordinary: Mapping[tuple[Any, ...], 
             yield "refuses-algorithm", key[1], words
 
 
+def _own_pages(here: Mapping[Any, Any], ordinary: Mapping[Any, Any]) -> Iterator[tuple[str, str, str]]:
+    """The page size of a backend where nothing asks, as far as an ordinary target has another with it."""
+    usual, own = _pages(ordinary), _pages(here)
+    for backend, pages in own.items():
+        if len(pages) == 1 and pages != {1} and usual.get(backend) != pages:
+            yield "own-page", f"{backend}={next(iter(pages))}", ""
+
+
+def _pages(cases: Mapping[Any, Any]) -> Mapping[str, set[int]]:
+    found: dict[str, set[int]] = defaultdict(set)
+    for case in cases.values():
+        if case["verdict"] == "accepted" and (backend := case["resolved"].get("attention_backend")):
+            found[backend].add(case["resolved"]["page_size"])
+    return found
+
+
 def _of_the_page(case: Mapping[str, Any]) -> bool:
     """Whether it is only the page size or the width of the tree that is refused, which other rules say."""
     return any(word in case["refusal"] for word in ("page_size", "topk"))
@@ -111,13 +134,15 @@ def _backend(case: Mapping[str, Any] | None) -> str:
         return UNTOLD
     told = case["resolved"]
     attention, decode = told.get("attention_backend") or UNTOLD, told.get("decode_attention_backend")
+    if attention == decode == told.get("prefill_attention_backend"):
+        return f"{attention}*"
     return (
         f"{attention}+{decode}" if decode is not None and told.get("prefill_attention_backend") is None else attention
     )
 
 
 def _spans(found: Mapping[str, set[Row]]) -> Iterator[str]:
-    """One line for each run of recorded releases; it reaches to the next recorded one."""
+    """One line for each run of releases; the last recorded one speaks for what is newer."""
     recorded, known = list(found), list(spelling.RELEASES)
     merged: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for architecture, kind, major, value, words in set().union(*found.values()):

@@ -30,6 +30,29 @@ EVERYWHERE: Final = (
     ("ngram-depth", "jit_kernel/csrc/ngram_corpus/ngram.cpp", "max_trie_depth must be greater than 1"),
     ("ngram-depth", "kernels/jit/csrc/ngram_corpus/ngram.cpp", "max_trie_depth must be greater than 1"),
     ("ngram-window", "srt/speculative/cpp_ngram/ngram.cpp", "max_match_window_size must be less than branch_length"),
+    (
+        "ngram-breadth",
+        "srt/speculative/cpp_ngram/ngram.cpp",
+        "min_bfs_breadth must be less than or equal to max_bfs_breadth",
+    ),
+    (
+        "ngram-breadth",
+        "jit_kernel/csrc/ngram_corpus/ngram.cpp",
+        "min_bfs_breadth must be less than or equal to max_bfs_breadth",
+    ),
+    (
+        "ngram-breadth",
+        "kernels/jit/csrc/ngram_corpus/ngram.cpp",
+        "min_bfs_breadth must be less than or equal to max_bfs_breadth",
+    ),
+    ("ngram-corpus", "srt/server_args.py", "speculative_ngram_external_sam_budget must be less than or equal to "),
+    (
+        "ngram-corpus",
+        "srt/arg_groups/speculative_hook.py",
+        "speculative_ngram_external_sam_budget must be less than or equal to ",
+    ),
+    ("fused-projections", "srt/server_args.py", "expected_attn_tp_size}-interleaved; got"),
+    ("fused-projections", "srt/arg_groups/model_hook.py", "expected_attn_tp_size}-interleaved; got"),
     ("hybrid-page", "srt/server_args.py", "no_buffer only supports page_size=1."),
     ("hybrid-page", "srt/arg_groups/mamba_hook.py", "no_buffer only supports page_size=1."),
 )

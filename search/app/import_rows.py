@@ -11,8 +11,8 @@ from typing import Final
 from search.app.import_columns import RATES, SKIP, Columns
 from search.app.import_labels import label_config, shape_config
 from search.app.import_text import TextTable
-from search.config import OPTIONAL_KNOBS, KnobValue, SpecConfig, knob_value
-from search.errors import UsageError
+from search.config import OPTIONAL_KNOBS, KnobValue, SpecConfig, check_tree, knob_value
+from search.errors import ImpossibleTree, UsageError
 from search.metrics import pace_of
 
 UNKNOWN: Final = frozenset(
@@ -59,6 +59,7 @@ class Said:
         at: Concurrency of every row.
         gpus: Of the server.
         only: Column to the cell that its rows have to hold.
+        algorithm: What drafted, such as NGRAM; empty where unknown.
     """
 
     worker: str = ""
@@ -66,6 +67,7 @@ class Said:
     at: int | None = None
     gpus: int | None = None
     only: Mapping[str, str] = field(default_factory=dict)
+    algorithm: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,14 +156,22 @@ def _parts(
     names = ("output_tps", "user_tps", "tps_per_gpu", "tpot_ms", "ttft_ms", "accept_length", "requests", "duration_s")
     numbers = {name: _number(cells, columns, columns.fields[name], where) for name in names if name in columns.fields}
     if not columns.wide:
-        yield _config(cells, columns, said, where), _load(cells, columns, said, where), numbers
+        yield _drafted(_config(cells, columns, said, where), said, where), _load(cells, columns, said, where), numbers
         return
     parts: dict[tuple[int | None, str | None], dict[str, float | None]] = {}
     for column, (load, label, metric) in columns.wide.items():
         parts.setdefault((load, label), {})[metric] = _number(cells, columns, column, where)
     for (load, label), own in parts.items():
         config = _named(label, columns, said, where) if label else _config(cells, columns, said, where)
-        yield config, load or _load(cells, columns, said, where), own
+        yield _drafted(config, said, where), load or _load(cells, columns, said, where), own
+
+
+def _drafted(config: SpecConfig, said: Said, where: str) -> SpecConfig:
+    try:
+        check_tree(config, said.algorithm)
+    except ImpossibleTree as error:
+        raise UsageError(f"{where}: {error}") from error
+    return config
 
 
 def _number(cells: Mapping[str, str], columns: Columns, column: str, where: str) -> float | None:

@@ -13,6 +13,7 @@ from search.app.import_labels import label_config
 from search.app.import_meta import About, check_about, meta_of
 from search.app.import_rows import Read, Reading, Said, read_rows
 from search.app.import_text import TextTable, read_text, table_of
+from search.config import check_tree
 from search.engines.recording import META, Recording, Row, read_recording, write_recording
 from search.errors import UsageError
 from search.outcomes import Outcome
@@ -103,7 +104,9 @@ def imported(
     config = label_config(how.config, worker=how.worker) if how.config else None
     if how.config and config is None:
         raise UsageError(f"`--config` names the config of every row, such as v2-k1-s2-d3, but got {how.config!r}.")
-    said = Said(how.worker, config, how.at, _gpu_count(about.gpus), dict(_only(table, how.where)))
+    said = Said(how.worker, config, how.at, _gpu_count(about.gpus), dict(_only(table, how.where)), about.algorithm)
+    if config is not None:
+        check_tree(config, about.algorithm)
     columns = columns_of(table, how.maps, worker=how.worker, one_load=how.at is not None)
     read = read_curve(table, columns, said) if "position" in columns.fields else read_rows(table, columns, said)
     if not read.readings:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast, get_args
@@ -72,7 +73,10 @@ def study_of_command(command: str, *, name: str, gpus: str | None, release: str,
     if refused:
         raise UsageError(f"SGLang {chosen} would refuse this command: {refused[0].text} [{refused[0].source}]")
     text = _text(name, said, deployment, dialect, room, config, (*remarks, *_set_otherwise(said)))
-    spec = parse_study(text, name=str(path))
+    try:
+        spec = parse_study(text, name=str(path))
+    except UsageError as error:  # its lines are those of a file that nobody has seen
+        raise UsageError(re.sub(r"(?m)^.*?:\d+: ", "", str(error))) from error
     launches = len(spec.space_of(dialect).configs)
     return CommandStudy(text, config, launches, (*remarks, *_set_otherwise(said)))
 
@@ -227,6 +231,8 @@ def _set_otherwise(said: LaunchCommand) -> tuple[str, ...]:
         )
     if "disable-radix-cache" not in said.server_args:
         remarks.append("the radix cache is off in a search, because hits would flatter repeats")
+    if said.max_running_requests == 1:
+        remarks.append("`max_running_requests` is 2 and not 1: a search measures two loads")
     if said.max_running_requests is None and said.algorithm:
         remarks.append("`max_running_requests` is unset: SGLang would admit only 48 requests once it speculates")
     return tuple(remarks)

@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Final
 
 from search.deployment import ArgValue
@@ -14,6 +15,8 @@ from search.errors import UsageError
 
 _VARIABLE: Final = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
 _NEXT_LINE: Final = re.compile(r"\\[ \t]*\n")
+_REFERENCE: Final = re.compile(r"\$(?:\{(?P<braced>\w+)(?::?-(?P<default>[^}]*))?\}|(?P<plain>[A-Za-z_]\w*))")
+_BLANK: Final = re.compile(_REFERENCE.pattern + r"|\{\{\s*\w+\s*\}\}")
 _WITHOUT_MEANING: Final = ("host", "port", "log-level", "api-key", "served-model-name")
 """Flags that a search sets itself, or that change no number."""
 _TREE: Final = {
@@ -78,8 +81,36 @@ def read_command(text: str, dialect: Dialect) -> LaunchCommand:
     words = _words(text)
     start, python = _entry(words)
     env = dict(word.partition("=")[::2] for word in words[:start] if _VARIABLE.fullmatch(word))
-    given = dict(_flags(words[start:], dialect))
+    given = dict(_flags([_filled(word, env) for word in words[start:]], dialect))
+    _complete(given)
     return _read(given, {name: value for name, value in env.items() if name != "PYTHONPATH"}, python)
+
+
+def _filled(word: str, env: Mapping[str, str]) -> str:
+    """A word with the variables that the command itself sets; others stay as they are, `${NAME:-VALUE}` apart."""
+
+    def value(match: re.Match[str]) -> str:
+        return env.get(
+            match["braced"] or match["plain"], match["default"] if match["default"] is not None else match[0]
+        )
+
+    return _REFERENCE.sub(value, word)
+
+
+def _complete(given: Mapping[str, ArgValue]) -> None:
+    """Refuse a template: nothing says what stands there.
+
+    Raises:
+        UsageError: A flag that matters holds a variable that the command does not set, or a blank to be filled in.
+    """
+    for name, value in given.items():
+        words = value if isinstance(value, tuple) else (value,)
+        found = next((match[0] for word in words if (match := _BLANK.search(str(word)))), None)
+        if found is not None and name not in _WITHOUT_MEANING:
+            raise UsageError(
+                f"A launch command says all that it launches, but `--{name}` holds `{found}`, which nothing in it sets. Write "
+                "its value there, or set it in front of the command."
+            )
 
 
 def _words(text: str) -> list[str]:
@@ -128,7 +159,7 @@ def _flags(words: Sequence[str], dialect: Dialect) -> Iterator[tuple[str, ArgVal
                 continue
             raise UsageError(f"A flag begins with `--`, but got {word!r} where one should stand. Correct the command.")
         name, equals, value = word[2:].partition("=")
-        name = _whole_name(name.replace("_", "-"), known)
+        name = _whole_name(name.replace("_", "-"), known, dialect.releases[-1])
         if known[name]:  # a switch
             yield name, True
             continue
@@ -146,16 +177,22 @@ def _ends(word: str) -> bool:
     return word in ("&", "&&", ";", "|", "||") or word.startswith((">", "2>", "&>", "<"))
 
 
-def _whole_name(name: str, known: Mapping[str, bool]) -> str:
+def _whole_name(name: str, known: Mapping[str, bool], release: str) -> str:
     """A flag as its parser takes it: whole, or the one flag that begins so."""
     if name in known:
         return name
     longer = [flag for flag in known if flag.startswith(name)]
     if len(longer) == 1:
         return longer[0]
-    meant = f"it could be {', '.join(f'--{flag}' for flag in longer)}" if longer else "the release has no such flag"
+    near = get_close_matches(name, known, n=1, cutoff=0.6)
+    hint = f" Did you mean `--{near[0]}`?" if near else ""
+    meant = (
+        f"it could be {', '.join(f'--{flag}' for flag in longer)}."
+        if longer
+        else f"SGLang {release} has no such flag.{hint}"
+    )
     raise UsageError(
-        f"A flag is one of the release's own, but got `--{name}`: {meant}. Correct it, or name another release."
+        f"A flag is one of the release's own, but got `--{name}`: {meant} Correct it, or name another release."
     )
 
 

@@ -80,9 +80,9 @@ def _least_study(recording: Recording) -> dict[str, Any]:
         "title": f"{recording.name}, a recorded table",
         "model": {
             "target": str(meta.get("model") or "not recorded"),
-            "draft": str(meta.get("draft") or "not recorded"),
+            "draft": "" if algorithm == "NGRAM" else str(meta.get("draft") or "not recorded"),
             "tp": gpus,
-            "algorithm": algorithm if algorithm in ("EAGLE3", "EAGLE", "STANDALONE") else "EAGLE3",
+            "algorithm": algorithm if algorithm in ("EAGLE3", "EAGLE", "STANDALONE", "NGRAM") else "EAGLE3",
         },
         "hardware": {
             "gpus": gpus,

@@ -135,7 +135,7 @@ def legal_config(parts: Assembly, text: str) -> SpecConfig:
     Raises:
         UsageError: They are not understood, or a rule refuses the config.
     """
-    config = parse_assignments(text, dialect=parts.dialect)
+    config = parse_assignments(text, dialect=parts.dialect, algorithm=parts.spec.model.algorithm)
     explanation = parts.space.explain(config)
     if not explanation.legal or (parts.dialect is None and not explanation.launchable):
         way_out = " To send it all the same, spell it after `--raw`." if parts.kind == "measured" else ""

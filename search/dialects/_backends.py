@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Final
 
 from search.deployment import Deployment
-from search.dialects._forced import default_backend, forced_page
-from search.dialects._setting import Arguments, Backends, text
+from search.dialects._forced import default_backend, forced_page, own_page
+from search.dialects._setting import Arguments, Backends, hybrid_radix, text
 from search.dialects._targets import (
+    DEEPSEEK_V4,
     DETERMINISTIC_DEEPSEEK,
     DSA_ARCHITECTURES,
     MHA_ARCHITECTURES,
     MLA_ARCHITECTURES,
+    QWEN_HYBRIDS,
     SINK_ARCHITECTURES,
     TRTLLM_MLA_ARCHITECTURES,
 )
@@ -55,9 +57,16 @@ def resolve_backends(
             page=page,
             named=prefill is not None or decode is not None,
         )
+        unbuffered = not speculates and architecture in QWEN_HYBRIDS and hybrid_radix(architecture, args, traits)
+        if attention == "trtllm_mha" and unbuffered:
+            attention = "triton"
         if attention is not None and "+" in attention:  # one backend for prefill, another for decode
             attention, _, own = attention.partition("+")
             decode = decode or own
+        if attention is not None and attention.endswith("*"):  # named for both
+            attention = prefill = decode = attention.removesuffix("*")
+    if architecture == DEEPSEEK_V4 and "dsv4" in traits.attention_backends:
+        attention = "dsv4"  # whatever is asked (0.5.12 `srt/arg_groups/deepseek_v4_hook.py:15`)
     if attention == "tokenspeed_mla" and traits.tokenspeed_is_cutedsl:
         attention = "cutedsl_mla"
     if "cutedsl_mla" in (attention, decode) and prefill is None and "cutedsl_mla" in traits.attention_backends:
@@ -117,7 +126,7 @@ def _default_backend(
 
 
 def resolve_page_size(
-    deployment: Deployment, backends: Backends, traits: Traits, *, asked: int, draft: str | None, tree: bool
+    deployment: Deployment, backends: Backends, traits: Traits, *, asked: int | None, draft: str | None, tree: bool
 ) -> int:
     """Page size after the backends had their say (0.5.9 `srt/server_args.py:1853-1923`, 0.5.11 `:2576-2672`).
 
@@ -125,11 +134,12 @@ def resolve_page_size(
         deployment: Target and GPU.
         backends: Resolved.
         traits: Of the release.
-        asked: By flag or knob; 1 where nothing asks.
+        asked: By flag or knob; None where nothing asks.
         draft: Backend named for the draft, if any.
         tree: Whether topk is above 1 on the command line.
     """
-    page = forced_page(deployment.architecture, deployment.hardware.sm // 10, traits.release) or asked
+    target = (deployment.architecture, deployment.hardware.sm // 10, traits.release)
+    page = forced_page(*target) or asked or own_page(*target, backends.attention) or 1
     decodes = (backends.attention, backends.decode)
     if "flashmla" in decodes:
         page = 64

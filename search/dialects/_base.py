@@ -186,6 +186,7 @@ class Dialect(ABC):
         deployment collapses to its default.
 
         Raises:
+            ImpossibleTree: The algorithm cannot draft so many tokens.
             UnsupportedKnob: A knob or value has no spelling in this release.
         """
         return self.on(deployment).canonical(config)

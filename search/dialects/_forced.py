@@ -36,7 +36,7 @@ def default_backend(
     off, unset, chain, tree = value.split(",")
     tree = chain if tree == _UNTOLD else tree  # refused with the backend that a chain gets
     chosen = off if not speculates else unset if topk is None else chain if topk == 1 else tree
-    if page not in (None, 1) and chosen.partition("+")[0] in ("fa3", "trtllm_mha"):
+    if topk == 1 and page not in (None, 1) and chosen.partition("+")[0] in ("fa3", "trtllm_mha"):
         chosen = tree  # a page size keeps the default from the backend of chains, as a tree does
     return None if chosen == _UNTOLD else chosen
 
@@ -45,6 +45,20 @@ def forced_page(architecture: str, major: int, release: str) -> int | None:
     """The page size that the release sets for a target whatever is asked; None for most."""
     rows = _rows(release).get((architecture, major), ())
     return next((int(value) for kind, value, _ in rows if kind == "page"), None)
+
+
+def own_page(architecture: str, major: int, release: str, backend: str | None) -> int | None:
+    """The page size that a target has with a backend where nothing asks for one; None for most.
+
+    Args:
+        architecture: Of the target.
+        major: Compute capability's first number.
+        release: Of SGLang.
+        backend: The resolved one.
+    """
+    rows = _rows(release).get((architecture, major), ())
+    pages = dict(value.split("=") for kind, value, _ in rows if kind == "own-page")
+    return int(pages[backend]) if backend in pages else None
 
 
 def refusals(kind: Kind, architecture: str, major: int, release: str) -> Mapping[str, str]:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from search.config import TREE_KNOBS, KnobValue, SpecConfig, SpecVersion
+from search.config import TREE_KNOBS, KnobValue, SpecConfig, SpecVersion, check_tree
 from search.contracts import EffectiveSettings
 from search.dialects._adaptive import OFF
 from search.dialects._knobs import PCIE_IPC, TRANSPORT_FLAGS
@@ -234,11 +234,13 @@ def _config(info: Mapping[str, Any], asked: SpecConfig, flags: Mapping[str, str]
     version = _version(info, asked, traits)
     tree = _tree(info, asked) if version is not SpecVersion.OFF else {}
     try:
-        return SpecConfig(
+        config = SpecConfig(
             version,
             **tree,
             allreduce_fusion=_fusion(info, asked, traits),
             extra=tuple((_extra(info, asked, flags) | _synchronous(info, version, asked, traits)).items()),
         )
+        check_tree(config, str(info.get("speculative_algorithm") or ""))
     except InvalidConfig:
         return asked  # no server can run such a tree: the body is not to be believed
+    return config

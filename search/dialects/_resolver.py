@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from search.config import KnobValue, SpecConfig, SpecVersion, flag_name, is_variable
+from search.config import KnobValue, SpecConfig, SpecVersion, check_tree, flag_name, is_variable
 from search.deployment import ArgValue, Deployment
 from search.dialects import _adaptive, _fusion, _knobs
 from search.dialects._backends import resolve_backends, resolve_draft_backends, resolve_page_size
@@ -78,6 +78,7 @@ class Resolver:
 
     def canonical(self, config: SpecConfig) -> SpecConfig:
         """See `Dialect.canonical`."""
+        check_tree(config, self.algorithm)
         config = draft_tokens_of_a_chain(self.algorithm, config)
         shape = self._shape(config)
         found = self._canonical.get(shape)
@@ -176,7 +177,7 @@ class Resolver:
             deployment,
             backends,
             traits,
-            asked=asked_page or 1,
+            asked=asked_page,
             draft=draft_name if config.speculates else None,
             tree=(sent_topk or 1) > 1,
         )

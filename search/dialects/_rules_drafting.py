@@ -130,6 +130,20 @@ def _short_branch(s: Setting) -> bool:
     return s.config.num_steps <= number(s.args, "speculative-ngram-max-match-window-size", 12)
 
 
+def _narrow(s: Setting) -> bool:
+    """Both are 1 where nothing says otherwise."""
+    if not s.speculates or s.algorithm != "NGRAM" or s.config.topk is None:
+        return False
+    return number(s.args, "speculative-ngram-min-bfs-breadth", 1) > s.config.topk
+
+
+def _corpus_takes_all(s: Setting) -> bool:
+    if not s.speculates or s.algorithm != "NGRAM" or "speculative-ngram-external-corpus-path" not in s.args:
+        return False
+    budget = number(s.args, "speculative-ngram-external-sam-budget", 0)
+    return not 0 < budget < (s.config.num_draft_tokens or 0)
+
+
 def _starts_outside(s: Setting) -> bool:
     if s.resolved.adaptive == "off" or s.traits.adaptive != "by-batch-size":
         return False
@@ -181,6 +195,22 @@ def _trees(traits: Traits) -> Iterator[Draft]:
         "max_match_window_size must be less than branch_length (`num_steps`). (Thrown when the draft worker is built.)",
         _short_branch,
         "a smaller `speculative-ngram-max-match-window-size`, or SGLang 0.5.10",
+        of_the_tree=True,
+    )
+    yield Draft(
+        "ngram-breadth",
+        "min_bfs_breadth must be less than or equal to max_bfs_breadth (`topk`). (Thrown when the draft worker is built, "
+        "after the weights are loaded.)",
+        _narrow,
+        "a smaller `speculative-ngram-min-bfs-breadth`",
+        of_the_tree=True,
+    )
+    yield Draft(
+        "ngram-corpus",
+        "With an external corpus speculative_ngram_external_sam_budget must be positive and less than or equal to "
+        "speculative_num_draft_tokens - 1.",
+        _corpus_takes_all,
+        "another `speculative-ngram-external-sam-budget`",
         of_the_tree=True,
     )
     yield Draft(

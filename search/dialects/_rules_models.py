@@ -11,7 +11,7 @@ from typing import Final
 from search.dialects._classes import is_registered, loads, own_draft_class, releases_with
 from search.dialects._forced import refusals
 from search.dialects._rule import Draft
-from search.dialects._setting import Setting
+from search.dialects._setting import Setting, number
 from search.dialects._traits import Traits
 
 MULTI_LAYER: Final = frozenset({"MiMoV2FlashForCausalLM", "MiMoV2ForCausalLM", "Step3p5ForCausalLM"})
@@ -89,6 +89,19 @@ def _refused_algorithm(s: Setting) -> str:
     return refused.get(s.algorithm, "") if s.speculates else ""
 
 
+def _shards(s: Setting) -> int:
+    """Shards of attention: the tensor-parallel size without what data and context parallelism take of it."""
+    data = max(number(s.args, "dp-size", 1), number(s.args, "attn-dp-size", 1)) if s.dp_attention else 1
+    return s.deployment.tp // max(data * number(s.args, "attention-context-parallel-size", 1), 1)
+
+
+def _sharded_otherwise(s: Setting) -> bool:
+    facts, shards = s.deployment.target_facts, _shards(s)
+    if facts is None or not facts.fused_shards or shards < 1:
+        return False
+    return bool(facts.fused_shards % shards) if s.traits.fused_shards_divide else facts.fused_shards != shards
+
+
 def rules(traits: Traits) -> Iterator[Draft]:
     """Classes, then what they need."""
     yield Draft(
@@ -138,6 +151,16 @@ def rules(traits: Traits) -> Iterator[Draft]:
         _mla_draft,
         "another `draft_attention_backend`",
         source_of="mla-backend",
+    )
+    yield Draft(
+        "fused-projections",
+        "The target's fused qkv_proj weights are interleaved for one number of attention shards"
+        + (", which must divide by theirs." if traits.fused_shards_divide else ", which theirs must be."),
+        _sharded_otherwise,
+        "another `tp`, or dp attention",
+        detail=lambda s: (
+            f"It is {s.deployment.target_facts.fused_shards if s.deployment.target_facts else 0}, not {_shards(s)}."
+        ),
     )
     yield Draft(
         "architecture-backend",

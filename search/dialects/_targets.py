@@ -10,6 +10,7 @@ from typing import Final
 
 from search.dialects._classes import HOOKED, has_hook
 
+DEEPSEEK_V4: Final = "DeepseekV4ForCausalLM"
 KIMI_K25: Final = "KimiK25ForConditionalGeneration"
 
 TRTLLM_MLA_ARCHITECTURES: Final = frozenset(
@@ -44,6 +45,17 @@ SINK_ARCHITECTURES: Final = frozenset({"GptOssForCausalLM"})
 
 DSA_ARCHITECTURES: Final = frozenset({"DeepseekV32ForCausalLM", "GlmMoeDsaForCausalLM"})
 """Latent attention with an indexer; dsa is their backend only where none is named, for prefill or decode either."""
+
+QWEN_HYBRIDS: Final = frozenset(
+    {
+        "InternS2PreviewForConditionalGeneration",
+        "Qwen3NextForCausalLM",
+        "Qwen3_5ForConditionalGeneration",
+        "Qwen3_5MoeForConditionalGeneration",
+    }
+)
+"""Hybrid targets that keep page size 1, and so triton on SM100, with an unbuffered radix cache and without speculation
+(0.5.16 `srt/arg_groups/overrides.py:937`)."""
 
 UNBUFFERED_ARCHITECTURES: Final = frozenset({"Lfm2ForCausalLM"})
 """Hybrid targets without a second buffer in any release: a radix cache stops the overlap from 0.5.14 too."""

@@ -68,6 +68,7 @@ class Traits:
         adaptive_zero_steps: Whether a candidate of 0 (no drafting) is allowed.
         adaptive_adds_start: Whether a start outside the candidates becomes one of them.
         ngram_depth_flag: Flag for the depth of the NGRAM trie.
+        fused_shards_divide: Whether fused projections may be cut into fewer shards than they were written for.
         gone_flags: Flags the parser lacks -> what to write instead.
     """
 
@@ -120,4 +121,5 @@ class Traits:
     adaptive_zero_steps: bool = False
     adaptive_adds_start: bool = False
     ngram_depth_flag: str = "speculative-ngram-max-trie-depth"
+    fused_shards_divide: bool = False
     gone_flags: Mapping[str, str] = field(default_factory=dict)

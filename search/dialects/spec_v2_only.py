@@ -86,6 +86,7 @@ NEWEST_HERE = replace(
     trtllm_mha_prefill_majors=(9, 10, 12),  # srt/arg_groups/overrides.py
     mixed_chunk_algorithms=frozenset({"EAGLE", "EAGLE3", "DFLASH"}),  # srt/speculative/spec_info.py
     lora_algorithms=frozenset({"NGRAM", "EAGLE", "EAGLE3", "DFLASH"}),
+    fused_shards_divide=True,  # srt/arg_groups/model_hook.py:423
 )
 
 

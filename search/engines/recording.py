@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from search.config import SpecConfig
+from search.config import SpecConfig, check_tree
 from search.contracts import PhaseResult
 from search.engines._cells import COLUMNS, STARTS, Row, knob_columns, parse_row, row_cells
-from search.errors import InvalidConfig, UsageError
+from search.errors import ImpossibleTree, InvalidConfig, UsageError
 from search.metrics import BESIDE
 from search.outcomes import Note, Reason
 
@@ -143,7 +143,7 @@ def read_recording(path: Path) -> Recording:
         UsageError: A file is missing or malformed; the text names file and line.
     """
     meta = _read_meta(path / META)
-    source = path / MEASUREMENTS
+    source, algorithm = path / MEASUREMENTS, str(meta.get("algorithm") or "")
     reader = csv.reader(io.StringIO(_text(source), newline=""), strict=True)
     rows: list[Row] = []
     seen: dict[tuple[object, ...], int] = {}
@@ -159,6 +159,10 @@ def read_recording(path: Path) -> Recording:
                     f"{where}: a row has {len(header)} cells, as its header, but this one has {len(cells)}. Put cells that hold a comma in quotes."
                 )
             row = parse_row(dict(zip(header, cells, strict=True)), knobs=knobs, where=where)
+            try:
+                check_tree(row.config, algorithm)
+            except ImpossibleTree as error:
+                raise UsageError(f"{where}: {error}") from error
             key = (row.config, row.launch, row.concurrency, row.repeat)
             if key in seen:
                 raise UsageError(
@@ -253,7 +257,7 @@ def _read_meta(source: Path) -> Mapping[str, Any]:
         raise UsageError(f"{source}: `known` is a list of config ids, but got {known!r}. Write it in brackets.")
     for config_id in (meta.get("baseline", "off"), *known):
         try:
-            SpecConfig.from_id(str(config_id))
+            check_tree(SpecConfig.from_id(str(config_id)), str(meta.get("algorithm") or ""))
         except InvalidConfig as error:
             raise UsageError(f"{source}: `baseline` and `known` name configs. {error}") from error
     return meta

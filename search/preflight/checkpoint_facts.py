@@ -51,6 +51,7 @@ def facts_of(checkpoint: Checkpoint) -> CheckpointFacts:
         ffn_width=number("intermediate_size") or 0,
         fp8_block=_fp8_block(checkpoint),
         block_size=_block_size(checkpoint),
+        fused_shards=_fused_shards(checkpoint, architecture),
         zeros=tuple(name for name in _SIZES if number(name) == 0),
         tokenizer=checkpoint.tokenizer,
     )
@@ -106,6 +107,12 @@ def _expert_width(checkpoint: Checkpoint) -> int:
     if size or not _first(checkpoint, "num_local_experts"):
         return size
     return checkpoint.number("intermediate_size") or 0  # MiniMax and Mixtral have no dense layers
+
+
+def _fused_shards(checkpoint: Checkpoint, architecture: str) -> int:
+    """One for each key-value head of MiMo V2's fused projections (0.5.16 `srt/configs/model_config.py:52`)."""
+    fused = checkpoint.config.get("attention_projection_layout") == "fused_qkv"
+    return checkpoint.number("num_key_value_heads") or 0 if fused and architecture == "MiMoV2ForCausalLM" else 0
 
 
 def _quantisations(checkpoint: Checkpoint) -> Iterator[Mapping[str, Any]]:

@@ -15,6 +15,7 @@ from search.config import (
     KnobValue,
     SpecConfig,
     SpecVersion,
+    check_tree,
     is_knob_name,
     is_variable,
     knob_value,
@@ -31,7 +32,11 @@ _ID: Final = re.compile(r"(off|v\d+-k)\S*")
 
 
 def parse_assignments(
-    text: str, defaults: Mapping[str, KnobValue] | None = None, *, dialect: Dialect | None = None
+    text: str,
+    defaults: Mapping[str, KnobValue] | None = None,
+    *,
+    dialect: Dialect | None = None,
+    algorithm: str = "",
 ) -> SpecConfig:
     """Read `knob=value` pairs, divided by blanks or commas, or one config id.
 
@@ -39,12 +44,18 @@ def parse_assignments(
     tree, and `spec_version` is the worker that drafts such a tree: v2 for a chain, v1 for a tree
     unless the dialect's v2 can draft one.
 
+    Args:
+        text: As typed.
+        defaults: Knobs that the text may leave out.
+        dialect: Of the release, for the worker.
+        algorithm: What drafts; an EAGLE tree is meant where it is empty.
+
     Raises:
         InvalidConfig: A knob that is given twice, an unknown knob (the nearest known one is named), a value that is not
             understood, part of the tree, or an impossible tree.
     """
     if _ID.fullmatch(text.strip()):
-        return SpecConfig.from_id(text.strip())
+        return _drafted(SpecConfig.from_id(text.strip()), algorithm)
     pairs = [_pair(word) for word in text.replace(",", " ").split()]
     said = dict(pairs)
     if len(said) < len(pairs):
@@ -67,7 +78,12 @@ def parse_assignments(
         params.pop("num_draft_tokens", None)
         if isinstance(topk, int) and isinstance(steps, int):
             params["num_draft_tokens"] = tree_bound(topk=topk, num_steps=steps)
-    return SpecConfig.from_params(params)
+    return _drafted(SpecConfig.from_params(params), algorithm)
+
+
+def _drafted(config: SpecConfig, algorithm: str) -> SpecConfig:
+    check_tree(config, algorithm)
+    return config
 
 
 def _pair(word: str) -> tuple[str, KnobValue]:

@@ -9,7 +9,7 @@ from search.deployment import Deployment
 from search.dialects import Dialect, known_rule_ids
 from search.errors import InvalidConfig, UsageError
 from search.space._choices import FULL_TREE, RawPoint, SpaceChoices
-from search.space._space import ALIAS, INVALID, PADDING, TREE_BOUND, Dropped, Locked, Space, launch_order
+from search.space._space import ALIAS, INVALID, TREE_BOUND, Dropped, Locked, Space, launch_order
 
 
 def enumerate_space(choices: SpaceChoices, deployment: Deployment, dialect: Dialect) -> Space:
@@ -36,8 +36,8 @@ def enumerate_space(choices: SpaceChoices, deployment: Deployment, dialect: Dial
     dropped: list[Dropped] = []
     seen: set[str] = set()
     for point in choices.points():
-        if (outside := _outside_tree(point)) is not None:
-            dropped.append(Dropped(point.label, PADDING if ngram else TREE_BOUND, outside))
+        if not ngram and (outside := _outside_tree(point)) is not None:
+            dropped.append(Dropped(point.label, TREE_BOUND, outside))
             continue
         try:
             config = bound.canonical(_config(point))

@@ -14,7 +14,6 @@ from search.space._choices import FULL_TREE, SpaceChoices
 
 ALIAS: Final = "alias"
 TREE_BOUND: Final = "tree-bound"
-PADDING: Final = "padding"
 INVALID: Final = "invalid"
 
 
@@ -36,7 +35,7 @@ class Dropped:
 
     Attributes:
         point: Written like a config id.
-        reason: `alias`, `tree-bound`, `padding`, `invalid`, or the id of the rule that nothing lifts.
+        reason: `alias`, `tree-bound`, `invalid`, or the id of the rule that nothing lifts.
         words: The reason in a sentence.
         rule: The rule, where it is one.
     """

@@ -8,12 +8,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from search.dialects import Rule
-from search.space._space import ALIAS, INVALID, PADDING, TREE_BOUND, Space
+from search.space._space import ALIAS, INVALID, TREE_BOUND, Space
 
 _WORDS = {
     ALIAS: "Rewritten by the server into another config of the space.",
     TREE_BOUND: "More draft tokens than `1 + topk + (num_steps - 1) * topk**2`; the server would die in graph capture.",
-    PADDING: "More tokens than NGRAM's trie holds at this breadth and depth: the server pads them, and verifies for nothing.",
     INVALID: "No config at all.",
 }
 

@@ -8,9 +8,10 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field, PrivateAttr, ValidationError, model_validator
 
-from search.config import CORE_KNOBS, SpecConfig, SpecVersion
+from search.config import CORE_KNOBS, SpecConfig, SpecVersion, check_tree
 from search.deployment import CheckpointFacts, Deployment, Hardware, Patch
 from search.dialects import Dialect
+from search.errors import ImpossibleTree
 from search.metrics import Objectives, Traffic, loads_of
 from search.space import Space, SpaceChoices, enumerate_space
 from search.spec.escalation import SUFFIX, EscalationSpec
@@ -22,7 +23,7 @@ from search.spec.questions import AnyQuestion, KnobQuestionSpec
 from search.spec.samplers import FRONTIER, TRAFFIC
 from search.spec.served import EngineSpec, HardwareSpec, ModelSpec, ServingSpec, flag_values
 from search.spec.traffic import TrafficShares, share_of
-from search.spec.types import Concurrency, ConfigId, Count, Name, Positive, SamplerName, Seed
+from search.spec.types import Concurrency, Count, KnownId, Name, Positive, SamplerName, Seed
 from search.spec.workloads import Workloads
 
 MOST_KNOWN = 200
@@ -88,7 +89,7 @@ class StudySpec(Part):
     space: SpaceSpec
     objectives: ObjectivesSpec = DefaultObjectivesSpec()
     watch: tuple[Concurrency, ...] = Field((), strict=False)
-    known: tuple[ConfigId, ...] = Field((), strict=False, max_length=MOST_KNOWN)
+    known: tuple[KnownId, ...] = Field((), strict=False, max_length=MOST_KNOWN)
     questions: dict[Name, AnyQuestion] = Field(default_factory=dict)
     worth: Worth = 0.02
     traffic: TrafficShares = Field(default_factory=dict)
@@ -143,6 +144,11 @@ class StudySpec(Part):
                 "`traffic: {1: 20%, 100: 80%}`, or take another sampler"
             )
         for name, question in self.questions.items():
+            try:
+                for config_id in question.configs:
+                    check_tree(SpecConfig.from_id(config_id), self.model.algorithm)
+            except ImpossibleTree as error:
+                raise ValueError(f"`questions.{name}`: {error}") from error
             if isinstance(question, KnobQuestionSpec):
                 self._knows(name, question)
         if self.escalation is not None:

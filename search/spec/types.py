@@ -6,10 +6,10 @@ import re
 from collections.abc import Collection
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
 from pydantic_core import PydanticCustomError
 
-from search.config import SpecConfig
+from search.config import SpecConfig, check_tree
 from search.deployment import Algorithm
 from search.errors import SearchError
 from search.metrics import METRICS
@@ -47,6 +47,15 @@ def _config_id(value: str) -> str:
         raise ValueError(str(error)) from error
     if max(config.topk or 0, config.num_steps or 0, (config.num_draft_tokens or 0) // 16) > 256:
         raise ValueError(f"a tree is at most 256 wide and deep and has at most 4096 tokens, but got {value!r}")
+    return value
+
+
+def _drafted(value: str, info: ValidationInfo) -> str:
+    """A tree that the algorithm of the study's `model`, read before it, can draft; EAGLE's where that has a mistake."""
+    try:
+        check_tree(SpecConfig.from_id(value), getattr(info.data.get("model"), "algorithm", ""))
+    except SearchError as error:
+        raise ValueError(str(error)) from error
     return value
 
 
@@ -103,6 +112,7 @@ def _known_algorithm(value: Any) -> Any:
 
 
 ConfigId = Annotated[str, BeforeValidator(_yaml_off), AfterValidator(_config_id)]
+KnownId = Annotated[ConfigId, AfterValidator(_drafted)]
 Fusion = Annotated[str, BeforeValidator(_yaml_off)]
 FlagName = Annotated[str, AfterValidator(_flag_name)]
 VariableName = Annotated[str, AfterValidator(_variable_name)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from search.config import LONG_NAMES, TREE_KNOBS, KnobValue, SpecConfig, SpecVersion, tree_bound
+from search.config import LONG_NAMES, TREE_KNOBS, KnobValue, SpecConfig, SpecVersion, check_tree, tree_bound
 from search.deployment import Deployment
 from search.dialects import UNSET, Dialect, for_release, known_releases
 from search.errors import ImpossibleTree, InvalidConfig, UnsupportedKnob, UsageError
@@ -28,12 +28,15 @@ def read_question(spec: StudySpec, text: str, dialect: Dialect) -> tuple[tuple[S
     Raises:
         InvalidConfig: A knob or value is not understood, or the tree is impossible.
     """
-    text = text.strip()
+    text, algorithm = text.strip(), spec.model.algorithm
     try:
-        return (SpecConfig.from_id(text),), ()
+        named = SpecConfig.from_id(text)
     except InvalidConfig:
         if "=" not in text:
             raise
+    else:
+        check_tree(named, algorithm)
+        return (named,), ()
     said = {LONG_NAMES.get(name, name) for name in (word.partition("=")[0] for word in text.replace(",", " ").split())}
     defaults, taken = _defaults(spec, said)
     if "spec_version" in said:
@@ -42,7 +45,9 @@ def read_question(spec: StudySpec, text: str, dialect: Dialect) -> tuple[tuple[S
         workers = ({"spec_version": SpecVersion.V1.value}, {"spec_version": SpecVersion.V2.value})
         taken = ("spec_version: both workers.", *taken)
     try:
-        configs = tuple(parse_assignments(text, {**defaults, **worker}, dialect=dialect) for worker in workers)
+        configs = tuple(
+            parse_assignments(text, {**defaults, **worker}, dialect=dialect, algorithm=algorithm) for worker in workers
+        )
     except ImpossibleTree as error:
         raise ImpossibleTree(f"{error}{_grown(_said_tree(text, defaults))}") from error
     if any(not config.speculates for config in configs):

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -21,6 +22,9 @@ from search.spec.file import load_study
 VERDICTS = Path(__file__).parents[2] / "verdicts"
 CHECKPOINTS = Path(__file__).parent.parent / "data" / "checkpoints"
 GUIDES = yaml.safe_load((CHECKPOINTS.parent / "guides.yaml").read_text(encoding="utf-8"))
+
+ANSWERED = [guide for guide in GUIDES if "config" in guide]
+REFUSED = [guide for guide in GUIDES if "refused" in guide]
 
 EAGLE = "--speculative-algorithm EAGLE --speculative-num-steps 3 --speculative-eagle-topk 1 --speculative-num-draft-tokens 4"
 DRAFTED = "--speculative-algorithm EAGLE3 --speculative-draft-model-path m/b"
@@ -172,7 +176,17 @@ def test_numbers_that_a_command_leaves_out_are_those_that_the_release_resolves(h
     ] == []
 
 
-@pytest.mark.parametrize("guide", GUIDES, ids=[guide["url"].rpartition("/")[2] for guide in GUIDES])
+@pytest.mark.parametrize("guide", REFUSED, ids=[guide["url"].rpartition("/")[2] for guide in REFUSED])
+def test_command_of_a_public_report_that_cannot_be_launched_says_why(here, guide):
+    words = ["--command", guide["command"], "--gpus", guide["gpus"], "--release", guide["release"]]
+    for verb in (["whatif"], ["init", "--name", "made"]):
+        asked = CliRunner().invoke(app, [*verb, *words])
+        said = " ".join(asked.stderr.split())
+        assert asked.exit_code == 2 and guide["refused"] in said, asked.output
+        assert not re.match(r"\S+:\d+:", said)  # a line of a file that nobody has seen
+
+
+@pytest.mark.parametrize("guide", ANSWERED, ids=[guide["url"].rpartition("/")[2] for guide in ANSWERED])
 def test_command_of_a_public_guide_is_answered_as_it_stands(here, guide):
     words = ["--command", guide["command"], "--gpus", guide["gpus"], "--release", guide["release"]]
     asked = CliRunner().invoke(app, ["whatif", *words, "--json"])
@@ -212,3 +226,25 @@ def test_releases_that_lack_a_flag_of_the_command_are_not_said_to_run_it():
     words = ["whatif", "--command", command, "--gpus", "1x H200", "--release", "0.5.16", "--json"]
     (variant,) = json.loads(CliRunner().invoke(app, words).stdout)["variants"]
     assert variant["legality"]["releases"][-1] == "0.5.19"
+
+
+def test_variables_that_a_command_sets_are_filled_in_and_others_are_asked_for():
+    dialect = for_release("0.5.16")
+    said = read_command(
+        "MODEL=m/a\nexport TP=4\nsglang serve --model-path $MODEL --tp ${TP} --context-length ${LENGTH:-8192} --port $PORT",
+        dialect,
+    )
+    assert (said.model, said.tp, said.server_args["context-length"]) == ("m/a", 4, 8192)
+    with pytest.raises(UsageError, match=r"`--tp-size` holds `\$TP`, which nothing in it sets"):
+        read_command("sglang serve --model-path m/a --tp-size $TP", dialect)
+
+
+def test_one_admitted_request_becomes_two_and_is_told():
+    made = study_of_command(
+        f"sglang serve m/a --max-running-requests 1 {EAGLE}",
+        name="x",
+        gpus="1x H200",
+        release="0.5.16",
+        path=Path("x.yaml"),
+    )
+    assert any("is 2 and not 1" in remark for remark in made.remarks)

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from search.config import SpecConfig
-from search.deployment import Deployment, Hardware, Patch
+from search.deployment import CheckpointFacts, Deployment, Hardware, Patch
 from search.dialects import for_release, known_releases, known_rule_ids
-from search.errors import UnsupportedKnob, UsageError
+from search.errors import ImpossibleTree, UnsupportedKnob, UsageError
 
 WITH_V1 = ("0.5.9", "0.5.10", "0.5.10.post1", "0.5.11", "0.5.12", "0.5.12.post1")
 SM120 = Hardware("NVIDIA RTX PRO 6000 Blackwell Server Edition", 120, 95.0, "pcie")
@@ -251,6 +251,79 @@ def test_every_rule_is_one_that_some_patch_may_name():
 )
 def test_trie_of_ngram_has_a_least_depth(release, config, rules):
     assert broken(config, replace(LLAMA, algorithm="NGRAM", draft=""), release) == rules
+
+
+@pytest.mark.parametrize("release", ["0.5.9", "0.5.16", "0.5.23"])
+def test_trie_of_ngram_is_at_most_as_wide_as_it_is_at_least(release):
+    deployment = replace(with_args(speculative_ngram_min_bfs_breadth=4), algorithm="NGRAM", draft="")
+    version = "v1" if release == "0.5.9" else "v2"
+    assert broken(f"{version}-k2-s18-d12", deployment, release) == {"ngram-breadth"}
+    assert broken(f"{version}-k4-s18-d12", deployment, release) == set()
+
+
+@pytest.mark.parametrize(("budget", "rules"), [(0, {"ngram-corpus"}), (8, {"ngram-corpus"}), (7, set())])
+def test_corpus_of_ngram_leaves_a_token_for_the_root(budget, rules):
+    args = {"speculative_ngram_external_corpus_path": "/c.jsonl", "speculative_ngram_external_sam_budget": budget}
+    deployment = replace(with_args(**args), algorithm="NGRAM", draft="")
+    assert broken("v2-k4-s18-d8", deployment, "0.5.16") == rules
+
+
+MIMO = replace(
+    LLAMA,
+    draft="",
+    tp=8,
+    architecture="MiMoV2ForCausalLM",
+    target_facts=CheckpointFacts("MiMoV2ForCausalLM", mtp_layers=3, fused_shards=4),
+)
+
+
+@pytest.mark.parametrize(
+    ("release", "tp", "args", "broken_rules"),
+    [
+        ("0.5.16", 8, {}, {"fused-projections"}),
+        ("0.5.16", 4, {}, set()),
+        ("0.5.16", 2, {}, {"fused-projections"}),
+        ("0.5.16", 8, {"dp-size": 2, "enable-dp-attention": True}, set()),
+        ("0.5.23", 8, {}, {"fused-projections"}),
+        ("0.5.23", 2, {}, set()),
+    ],
+)
+def test_fused_projections_are_cut_as_they_were_written(release, tp, args, broken_rules):
+    assert broken("off", replace(MIMO, tp=tp, server_args=args), release) == broken_rules
+
+
+@pytest.mark.parametrize("release", ["0.5.12", "0.5.12.post1", "0.5.23"])
+def test_release_before_its_first_correction_forces_what_that_one_forces(release):
+    deployment = replace(LLAMA, tp=8, architecture="DeepseekV32ForCausalLM", draft="")
+    assert for_release(release).on(deployment).resolve(SpecConfig.from_id("off")).page_size == 64
+
+
+def test_deepseek_v4_takes_its_own_backend_whatever_is_asked_and_speculates_as_eagle_alone():
+    deployment = replace(LLAMA, tp=8, architecture="DeepseekV4ForCausalLM", draft="")
+    found = for_release("0.5.16").on(deployment).resolve(SpecConfig.from_id("off+attn=triton"))
+    assert (found.backends.attention, found.page_size) == ("dsv4", 256)
+    assert broken("v2-k1-s1-d2", replace(deployment, algorithm="EAGLE"), "0.5.16") == set()
+    nextn = replace(deployment, algorithm="NEXTN")  # the release refuses that name here, so it is spelled EAGLE
+    assert broken("v2-k1-s1-d2", nextn, "0.5.16") == set()
+    assert "EAGLE" in for_release("0.5.16").launch_args(SpecConfig.from_id("v2-k1-s1-d2"), nextn).flags
+
+
+def test_minimax_m3_has_a_page_size_of_its_own_until_one_is_asked_for():
+    deployment = replace(LLAMA, tp=8, architecture="MiniMaxM3SparseForConditionalGeneration")
+    bound = for_release("0.5.16").on(deployment)
+    pages = [bound.resolve(SpecConfig.from_id(f"off{knobs}")).page_size for knobs in ("", "+page=16", "+attn=triton")]
+    assert pages == [128, 16, 1]
+
+
+def test_wide_trie_of_ngram_is_spelled_as_it_stands():
+    deployment = replace(LLAMA, algorithm="NGRAM", draft="", release="0.5.16")
+    config = SpecConfig.from_id("v2-k4-s4-d64")
+    bound = for_release("0.5.16").on(deployment)
+    assert bound.canonical(config) == config and bound.violations(config) == ()
+    flags = " ".join(map(str, for_release("0.5.16").launch_args(config, deployment).flags))
+    assert "--speculative-ngram-max-bfs-breadth 4 --speculative-num-draft-tokens 64" in flags
+    with pytest.raises(ImpossibleTree, match="= 53` must hold"):
+        for_release("0.5.16").on(LLAMA).canonical(config)
 
 
 def test_weight_cache_excludes_speculation():

@@ -80,6 +80,7 @@ LATER = {
     "dflash-target": "Raised after the weights are loaded.",
     "eagle-draft-missing": "The draft's weights are looked for in the target's and are not there.",
     "target-class": "Raised when the model's class is looked for, after the arguments.",
+    "ngram-breadth": "Thrown when the draft worker is built.",
     "ngram-depth": "Thrown when the draft worker is built.",
     "ngram-window": "Thrown when the draft worker is built.",
     "mtp-depth": "The draft worker looks for layers that the checkpoint does not have.",
@@ -180,6 +181,8 @@ def translate(case: dict[str, Any], release: str) -> tuple[SpecConfig, Deploymen
         flags.pop(name, None)
     trusted = flags.pop("trust-remote-code", False)
     algorithm = flags.pop("speculative-algorithm", None)
+    if algorithm == "NEXTN" and "Only EAGLE" in case.get("refusal", ""):
+        raise NotSent("NEXTN, which is spelled EAGLE, where only that is taken")
     if algorithm is not None and algorithm not in get_args(Algorithm):
         raise NotSent(f"algorithm {algorithm}")
     version, extra = _worker(algorithm, flags, env, release)

@@ -133,6 +133,14 @@ def test_wrong_row_is_refused_with_file_and_line(table, line, expected):
         read_recording(table(OFF.replace("16,", "17,").replace("off,1,M", "off,9,M"), line))
 
 
+def test_more_tokens_than_an_eagle_tree_holds_are_read_of_ngram_alone(table):
+    wide = CHAIN.replace("v2-k1-s2-d3,v2,1,2,3", "v2-k4-s2-d64,v2,4,2,64")
+    with pytest.raises(UsageError, match=r"measurements.csv:3: `num_draft_tokens <= .* = 21` must hold"):
+        read_recording(table(OFF, wide))
+    found = read_recording(table(OFF, wide, meta={"name": "t", "algorithm": "NGRAM"}))
+    assert found.rows[-1].config.num_draft_tokens == 64
+
+
 def test_same_row_twice_is_refused_with_both_lines(table):
     with pytest.raises(UsageError, match=r"measurements\.csv:3: .*but line 2 has the same"):
         read_recording(table(OFF, OFF))

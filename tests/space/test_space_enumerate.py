@@ -222,10 +222,10 @@ def test_raw_points_do_not_multiply_by_unopened_knobs():
 NGRAM = Deployment("/models/target", "", "NGRAM", 1, H200, "0.5.16", architecture="LlamaForCausalLM")
 
 
-def test_trie_is_padded_where_it_holds_fewer_tokens_and_has_no_full_size():
-    choices = SpaceChoices(spec_version=("off", "v2"), topk=(1, 2), num_steps=(1, 2), num_draft_tokens=(4, 12))
+def test_trie_takes_any_number_of_tokens_and_has_no_full_size():
+    choices = SpaceChoices(spec_version=("off", "v2"), topk=(1, 2), num_steps=(1, 2), num_draft_tokens=(4, 64))
     found = space(choices, NGRAM)
-    assert ids(found.configs) == ["off", "v2-k1-s2-d4", "v2-k1-s2-d12", "v2-k2-s2-d4"]
-    assert found.counts == {"ngram-depth": 2, "padding": 3}
+    assert ids(found.configs) == ["off", "v2-k1-s2-d4", "v2-k1-s2-d64", "v2-k2-s2-d4", "v2-k2-s2-d64"]
+    assert found.counts == {"ngram-depth": 4}
     with pytest.raises(UsageError, match="Name numbers, such as 12"):
         space(SpaceChoices(topk=(10,), num_steps=(18,)), NGRAM)
