@@ -3,11 +3,18 @@
 import itertools
 import os
 import signal
+import sqlite3
 import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from sqlalchemy import Engine, event
+
+# Containers often forbid it, and then each of our processes compiles all of our modules again, and each process of
+# pytest-xdist rewrites the asserts of all tests: half of the processor time of a whole run.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # Before numpy is loaded. Two test processes on two cores with two BLAS threads each wait for one
 # another at every small product of the belief: twelve times slower.
@@ -19,6 +26,14 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # No test asserts times: an example that takes 0.2 s on a busy machine is no failure.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
+
+
+@event.listens_for(Engine, "connect")
+def no_test_loses_its_power(connection, record):
+    """Nothing waits for the disk: a database that nobody needs after a power cut has its commits in no time."""
+    if isinstance(connection, sqlite3.Connection):
+        connection.execute("PRAGMA synchronous=OFF")
+
 
 SLOW_S = 5.0
 """A test that takes longer on a quiet machine bears the marker `slow`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from functools import cache
 from typing import Final
 
 from search.dialects._base import Dialect
@@ -59,6 +60,7 @@ def known_releases() -> tuple[str, ...]:
     return tuple(release for dialect in _DIALECTS for release in dialect.releases)
 
 
+@cache
 def known_rule_ids() -> frozenset[str]:
     """Ids of the rules of all releases: a patch that lifts one has its meaning, if only for another release."""
     return frozenset(rule.rule_id for dialect in _DIALECTS for rule in dialect().rules())

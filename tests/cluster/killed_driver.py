@@ -9,6 +9,8 @@ import threading
 from functools import partial
 from pathlib import Path
 
+from quick_ray import without_helpers
+
 from search.cluster import RayExecutor
 from search.config import SpecConfig
 from search.contracts import LaunchPaths
@@ -57,4 +59,5 @@ def main(folder, address=None):
 
 
 if __name__ == "__main__":
+    without_helpers(local=len(sys.argv) == 2)
     main(Path(sys.argv[1]), *sys.argv[2:])

@@ -1,5 +1,7 @@
 """Settings of Ray's own for the clusters of these tests: lean nodes, whose death is found out soon."""
 
+from search.cluster import _cluster
+
 SOON_DEAD = {
     "RAY_health_check_initial_delay_ms": "1000",
     "RAY_health_check_period_ms": "600",
@@ -10,3 +12,17 @@ one that is only busy has 2 s for each answer."""
 
 LEAN = {"object_store_memory": 80 * 2**20, "include_dashboard": False, "include_log_monitor": False, "no_monitor": True}
 """Of a node on paper: nobody reads its logs or scales it, and each of Ray's helpers takes a second of processor time."""
+
+
+def without_helpers(*, local=True):
+    """Start no autoscaler, log monitor or API server in this process: nobody asks them, and each start costs 2 s.
+
+    Args:
+        local: Ray is imported here for our product, not for `ray.cluster_utils`.
+    """
+    if local:
+        _cluster.set_environment(local=True)
+    from ray._private.node import Node
+
+    for name in ("start_monitor", "start_log_monitor", "start_api_server"):
+        setattr(Node, name, lambda self, **_: None)

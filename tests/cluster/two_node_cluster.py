@@ -3,11 +3,12 @@
 import os
 import sys
 
-from quick_ray import LEAN
+from quick_ray import LEAN, without_helpers
 
 
 def main():
     os.environ |= {"RAY_USAGE_STATS_ENABLED": "0"}
+    without_helpers(local=False)
     from ray.cluster_utils import Cluster
 
     cluster = Cluster()

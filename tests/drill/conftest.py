@@ -1,4 +1,10 @@
-"""The drill's own option."""
+"""The drill's own option, and Ray without what a sample need not pay for."""
+
+import os
+
+
+def pytest_configure():
+    os.environ["SEARCH_DRILL_LEAN"] = "1"
 
 
 def pytest_addoption(parser):

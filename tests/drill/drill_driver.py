@@ -12,6 +12,7 @@ import faulthandler
 import json
 import os
 import signal
+import sys
 import time
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -196,6 +197,11 @@ def main(interrupts: Interrupts) -> None:
     faulthandler.register(signal.SIGUSR1)  # where does it hang? the newest thread carries out a launch
     os.environ |= {f"RAY_{name}": f"{wait / SCALE:.0f}" for name, wait in RAY_WAITS_MS.items()}
     _cluster.SHUTDOWN_S /= SCALE
+    if "SEARCH_DRILL_LEAN" in os.environ:  # in `make test`; the whole drill has everything that Ray starts
+        sys.path.append(str(Path(__file__).parents[1] / "cluster"))
+        from quick_ray import without_helpers
+
+        without_helpers()
     spec = study_spec(args.folder, RUNAWAYS if args.runaways else (), shared=args.shared, slow=args.slow)
     dialect = for_release(spec.engine.release)
     space = spec.space_of(dialect)
