@@ -123,6 +123,7 @@ RUN = {
         ),
         Shown("--replay recordings/NAME", ["--replay", "recordings/told"], program="search.run", says="recording"),
         Shown("clean", ["clean", "--dry-run"]),
+        Shown("clean --scrub", says="no secrets found"),
     ],
     "tables": [
         Shown("--replay recordings/h200-codelm-two-slots", program="search.run", says="of a recording"),

@@ -53,7 +53,7 @@ class Found:
 
     Attributes:
         masked: One line for each file or column.
-        left: What was not looked at, with the reason.
+        left: What may still hold some, with the reason.
     """
 
     masked: tuple[str, ...]
@@ -84,14 +84,8 @@ def scrub_places(places: Places, *, known: Iterable[Mapping[str, Any]] = (), wri
     masker = Masker(chain(inherited, (value for spec in specs for value in secrets_of(spec) if not _is_number(value))))
     masked: list[str] = []
     left: list[str] = []
-    if has_database:
-        if write:
-            _refuse_living_drivers(places.storage)
-        url = shown(storage_url(places.storage))
-        changed = scrub_database(places.storage, _cell_of(masker), write=write)
-        masked += [f"{url}: {one.place}, {one.rows} row{'' if one.rows == 1 else 's'}" for one in changed]
-        if masked and write and not is_sqlite(storage_url(places.storage)):
-            left.append(f"{url}: its server keeps old rows on disk until `VACUUM FULL`")
+    if has_database and write:
+        _refuse_living_drivers(places.storage)
     files: list[tuple[Path, Callable[[Path], bool]]] = []
     for folder in _folders(places.reports):
         files += _of_launches(folder, masker, write=write)
@@ -115,6 +109,13 @@ def scrub_places(places: Places, *, known: Iterable[Mapping[str, Any]] = (), wri
                 masked.append(str(path))
         except OSError as error:
             left.append(f"{path}: {error.strerror}")
+    # Last: what is stored there tells what to look for, also in a second attempt.
+    if has_database:
+        url = shown(storage_url(places.storage))
+        changed = scrub_database(places.storage, _cell_of(masker), write=write)
+        masked += [f"{url}: {one.place}, {one.rows} row{'' if one.rows == 1 else 's'}" for one in changed]
+        if changed and write and not is_sqlite(storage_url(places.storage)):
+            left.append(f"{url}: its server keeps old rows on disk until `VACUUM FULL`")
     return Found(tuple(masked), tuple(left))
 
 

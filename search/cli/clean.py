@@ -80,7 +80,7 @@ def _scrub(study: str | None, storage: str, reports: Path, recordings: Path, *, 
     for line in found.masked:
         say(told(f"{'masked' if write else 'holds secrets'}: {line}"))
     for line in found.left:
-        say(told(f"not looked at: {line}"))
+        say(told(f"left: {line}"))
     if not found.masked:
         say("no secrets found")
     elif write:

@@ -187,7 +187,7 @@ def test_log_that_a_process_has_open_is_left(old):
     with log.open("a"):
         told = command("--write")
 
-    assert f"not looked at: {log.relative_to(folder)}" in told and log.read_text() == before
+    assert f"left: {log.relative_to(folder)}" in told and log.read_text() == before
 
 
 def test_file_that_a_person_changed_in_a_report_is_left(old):
