@@ -136,8 +136,8 @@ class StageBudgets:
         for stage, count, what in told:
             if count:
                 fits = getattr(within, stage)
-                told = str(count) if fits >= count else f"{fits} of {count}"
-                yield f"  {stage:<9} {told:>8}  {what}"
+                room = str(count) if fits >= count else f"{fits} of {count}"
+                yield f"  {stage:<9} {room:>8}  {what}"
 
 
 def ladder_loads(loads: tuple[int, ...]) -> tuple[int, ...]:
