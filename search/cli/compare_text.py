@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +12,7 @@ from search.app.compare import unlike
 from search.metrics import gain_percent
 from search.stats.comparison import Comparison
 
+_HASH = re.compile(r"\b([0-9a-f]{8})[0-9a-f]{56}\b")
 _MOST_CONDITIONS = 12
 
 
@@ -44,7 +46,8 @@ def _caveats(told: Compared, *, same_host: bool) -> Iterator[str]:
         differing = unlike(pair.before, pair.after)
         if differing:
             more = f" and {len(differing) - _MOST_CONDITIONS} more" if len(differing) > _MOST_CONDITIONS else ""
-            yield f"differs between {pair.before.name} and {pair.after.name}: {'; '.join(differing[:_MOST_CONDITIONS])}{more}"
+            shown = _HASH.sub(r"\1…", "; ".join(differing[:_MOST_CONDITIONS]))
+            yield f"differs between {pair.before.name} and {pair.after.name}: {shown}{more}"
     if same_host:
         yield "One host ran all of them, as `--same-host` says."
     else:

@@ -84,7 +84,8 @@ def try_(
         draft=draft,
     )
     if not quiet:
-        say(f"search: one launch for study {study or replay}", err=as_json)
+        label = " [SIMULATED]" if simulate else " [REPLAY]" if replay is not None else ""
+        say(f"search: one launch for study {study or replay}{label}", err=as_json)
     import json
 
     from search.app.try_one import try_config

@@ -117,7 +117,7 @@ class StageBudgets:
         Args:
             within: What the hours have room for.
         """
-        rows: tuple[tuple[Stage, int, str], ...] = (
+        told: tuple[tuple[Stage, int, str], ...] = (
             ("baseline", self.baseline, "what speculation is compared with"),
             ("known", self.known, "named in the study file"),
             (
@@ -133,11 +133,11 @@ class StageBudgets:
             ("ladder", self.ladder, "the best of each family that nothing was confirmed of, at many loads"),
             ("closing", self.closing, "the baseline once more, to tell a drift of the host"),
         )
-        for stage, count, what in rows:
+        for stage, count, what in told:
             if count:
                 fits = getattr(within, stage)
-                launches = str(count) if fits >= count else f"{fits} of {count}"
-                yield f"  {stage:<9} {launches:>8}  {what}"
+                room = str(count) if fits >= count else f"{fits} of {count}"
+                yield f"  {stage:<9} {room:>8}  {what}"
 
 
 def ladder_loads(loads: tuple[int, ...]) -> tuple[int, ...]:

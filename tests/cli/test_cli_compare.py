@@ -25,7 +25,7 @@ def compare(*words):
 def test_two_recordings_of_one_release_say_what_differs_and_that_hosts_are_unlike():
     done = compare(FIRST, MIXED)
     assert done.exit_code == 0, done.output
-    assert "differs between h200-codelm-0.5.11 and h200-codelm-mixed: measure.prompts.sha256" in done.stdout
+    assert "h200-codelm-0.5.11 and h200-codelm-mixed: measure.prompts.sha256: f8312b32… -> b978bd4a…;" in done.stdout
     assert "Hosts are taken for different ones" in done.stdout
     assert "only in h200-codelm-0.5.11: v1-k1-s2-d3" in done.stdout
     assert "decision at C=100: stays off" in done.stdout
