@@ -177,8 +177,8 @@ def guess_tp(gpus: Gpus, target: Checkpoint | None, draft: Checkpoint | None) ->
 
 
 def _divides(facts: CheckpointFacts, tp: int) -> bool:
-    """Whether heads and the FP8 blocks of experts, or of dense layers, come out even on so many GPUs."""
-    if facts.heads and facts.heads % tp:
+    """Whether heads, fused projections and the FP8 blocks of experts, or of dense layers, come out even on so many GPUs."""
+    if (facts.heads and facts.heads % tp) or facts.fused_shards not in (0, tp):
         return False
     width = facts.expert_width if facts.experts else facts.ffn_width
     return facts.fp8_block is None or not width or (width // tp) % facts.fp8_block[0] == 0

@@ -208,6 +208,20 @@ def test_plan_says_that_code_of_the_model_is_not_trusted(here):
     assert "own code" not in CliRunner().invoke(app, ["plan", "--study", "made"]).output
 
 
+def test_fused_projections_bound_tp_to_the_shards_they_were_written_for(here):
+    """MiMo V2.5 (`verdicts/architectures.jsonl`): four key-value heads, fused, on eight GPUs."""
+    shapes = Path(__file__).parents[2] / "verdicts" / "architectures.jsonl"
+    entry = next(
+        entry for entry in map(json.loads, shapes.read_text("utf-8").splitlines()) if entry["name"] == "mimo_v25"
+    )
+    (here / "mimo").mkdir()
+    (here / "mimo" / "config.json").write_text(json.dumps(entry["config"]))
+    assert init("--model", "mimo", "--gpus", "8x H200").exit_code == 0
+    spec = load_study(here / "spaces" / "made.yaml")
+    assert (spec.model.tp, spec.slots) == (4, 2)
+    assert any(config.startswith("v2-k1") for config in spec.known)
+
+
 def test_fp8_blocks_of_dense_layers_bound_tp_too(here):
     narrow = here / "narrow"
     narrow.mkdir()
