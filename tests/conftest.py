@@ -5,6 +5,7 @@ import os
 import signal
 import sqlite3
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,9 @@ def no_test_loses_its_power(connection, record):
 
 SLOW_S = 5.0
 """A test that takes longer on a quiet machine bears the marker `slow`."""
+
+LONG_MODULE_S = 60.0
+"""Slow tests of one module that together take longer do not wait for one another."""
 
 
 OURS = str(Path(__file__).parent.parent / "search")
@@ -91,18 +95,33 @@ def pytest_collection_modifyitems(config, items):
     """Give each process of pytest-xdist its share of the slow tests first, then whole modules of the others.
 
     Slow tests wait most of the time, so several at once cost little, and one that began last
-    would be waited for alone. The tests of a module stay together, and share its fixtures.
+    would be waited for alone. The tests of a module stay together, and share its fixtures; those of
+    a module that is long by its slow tests alone are dealt out one by one.
     `--dist worksteal` cuts the list into as many equal parts as there are processes.
     """
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-    slow = sorted(filter(_is_slow, items), key=_about_s, reverse=True)
+    slow = _dealt(list(filter(_is_slow, items)), workers)
     quick = iter([item for item in items if not _is_slow(item)])
     ordered = []
     for worker in range(workers):
-        share = slow[worker::workers]
+        share = slow[worker]
         part = (len(items) - len(ordered)) // (workers - worker)
         ordered += [*share, *itertools.islice(quick, max(0, part - len(share)))]
     items[:] = [*ordered, *quick]
+
+
+def _dealt(slow, workers):
+    """The slow tests of each process: the longest module first, always to the one that has the least to do."""
+    modules = defaultdict(list)
+    for item in slow:
+        modules[item.path].append(item)
+    groups = []
+    for module in modules.values():
+        groups += [module] if sum(map(_about_s, module)) <= LONG_MODULE_S else [[item] for item in module]
+    shares = [[] for _ in range(workers)]
+    for group in sorted(groups, key=lambda group: sum(map(_about_s, group)), reverse=True):
+        min(shares, key=lambda share: sum(map(_about_s, share))).extend(group)
+    return shares
 
 
 def _is_slow(item):

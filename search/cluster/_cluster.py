@@ -40,7 +40,25 @@ def connect(address: str | None, *, with_gpus: bool) -> Any:
         check_temporary_folder()
     else:
         check_address(address)
-    set_environment(local=address is None)
+    # All of these are read when Ray is first imported.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # An actor that asks for no GPU keeps the variable it inherited, as Ray will do by default.
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    # A launch that Ctrl-C abandoned ends with an error that nobody waits for any more.
+    os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
+    # The raylet's notices would land on stdout among results; what they report (an actor died)
+    # comes back as an exception, and their text stays in Ray's own logs.
+    os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")
+    os.environ.update(GUARDIANS_LIVE)
+    # Ray's own handler of fatal signals counts SIGTERM among them and ends the process with a stack trace.
+    os.environ.setdefault("RAY_DISABLE_FAILURE_SIGNAL_HANDLER", "1")
+    if address is None:
+        # Ray gives its workers a niceness of 15 (ray 2.60, `worker_niceness` in `ray_config_def.h`); an actor's servers
+        # inherit it, and on a busy host they were measured starving.
+        os.environ.setdefault("RAY_worker_niceness", "0")
+        # Ray resolves 127.0.0.1 to the host's address and listens on all interfaces, unless it
+        # believes that it cannot form a cluster (ray 2.60 `_private/services.py`).
+        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
     import ray
 
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
@@ -54,32 +72,6 @@ def connect(address: str | None, *, with_gpus: bool) -> Any:
         except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
             raise HostUnfit((_not_started(address, error),)) from error
     return ray
-
-
-def set_environment(*, local: bool) -> None:
-    """Set what Ray reads when it is first imported.
-
-    Args:
-        local: Ray will be started by this process.
-    """
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    # An actor that asks for no GPU keeps the variable it inherited, as Ray will do by default.
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    # A launch that Ctrl-C abandoned ends with an error that nobody waits for any more.
-    os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
-    # The raylet's notices would land on stdout among results; what they report (an actor died)
-    # comes back as an exception, and their text stays in Ray's own logs.
-    os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")
-    os.environ.update(GUARDIANS_LIVE)
-    # Ray's own handler of fatal signals counts SIGTERM among them and ends the process with a stack trace.
-    os.environ.setdefault("RAY_DISABLE_FAILURE_SIGNAL_HANDLER", "1")
-    if local:
-        # Ray gives its workers a niceness of 15 (ray 2.60, `worker_niceness` in `ray_config_def.h`); an actor's servers
-        # inherit it, and on a busy host they were measured starving.
-        os.environ.setdefault("RAY_worker_niceness", "0")
-        # Ray resolves 127.0.0.1 to the host's address and listens on all interfaces, unless it
-        # believes that it cannot form a cluster (ray 2.60 `_private/services.py`).
-        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
 
 
 def _not_started(address: str | None, error: Exception) -> str:

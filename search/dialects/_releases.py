@@ -63,7 +63,13 @@ def known_releases() -> tuple[str, ...]:
 @cache
 def known_rule_ids() -> frozenset[str]:
     """Ids of the rules of all releases: a patch that lifts one has its meaning, if only for another release."""
-    return frozenset(rule.rule_id for dialect in _DIALECTS for rule in dialect().rules())
+    return frozenset(rule.rule_id for dialect in _DIALECTS for rule in _speaker(dialect).rules())
+
+
+@cache
+def _speaker(dialect: type[Dialect]) -> Dialect:
+    """The one instance: what it works out of its traits, it works out once."""
+    return dialect()
 
 
 def is_newer(release: str) -> bool:
@@ -90,7 +96,7 @@ def for_release(release: str) -> Dialect:
         )
     for dialect in _DIALECTS:
         if match["base"] in dialect.releases:
-            return dialect()
+            return _speaker(dialect)
     if is_newer(release):
         warnings.warn(
             f"SGLang {release} is newer than the newest release that was read, {known[-1]}, and is spoken to like that "
@@ -98,7 +104,7 @@ def for_release(release: str) -> Dialect:
             NewerRelease,
             stacklevel=2,
         )
-        return _DIALECTS[-1]()
+        return _speaker(_DIALECTS[-1])
     raise UnknownRelease(
         f"SGLang {release} is {_place(match['base'])}, and flags change between releases. "
         f"Known releases: {', '.join(known)}. Name the one that the installation behaves like, "

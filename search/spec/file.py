@@ -82,8 +82,7 @@ def parse_study(text: str, *, name: str) -> StudySpec:
         UsageError: As in `load_study`.
     """
     try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-        data = yaml.safe_load(text)
+        root, data = _parsed(text)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f":{mark.line + 1}" if mark else ""
@@ -107,6 +106,19 @@ def parse_study(text: str, *, name: str) -> StudySpec:
             lines[MOST_MISTAKES:] = [f"{name}: and {len(lines) - MOST_MISTAKES} more mistakes; correct these first"]
         raise UsageError("\n".join(lines))
     return spec
+
+
+def _parsed(text: str) -> tuple[yaml.Node | None, Any]:
+    """The nodes of a document, which know their lines, and what they say; parsing is most of the time of both."""
+    loader = yaml.SafeLoader(text)
+    try:
+        root = loader.get_single_node()
+        data = None if root is None else loader.construct_document(root)
+    finally:
+        loader.dispose()
+    if "<<" in text:  # merge keys were resolved in the nodes themselves
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+    return root, data
 
 
 def _public(item: Mapping[str, Any]) -> dict[str, Any]:

@@ -64,6 +64,7 @@ def test_studies_of_other_code_are_not_mixed_with_these(tmp_path):
         main(["--studies", "1", "--rows", "9", "--to", str(path)])
 
 
+@pytest.mark.slow
 def test_studies_are_the_same_in_another_process_and_leave_the_environment_as_it_was():
     before = dict(os.environ)
     tasks = [(Row("replayed", World(0.0, 0.01)), number) for number in (0, 1)]

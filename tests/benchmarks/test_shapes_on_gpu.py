@@ -17,6 +17,7 @@ def test_dry_run_tells_support_order_and_command_and_starts_nothing(capsys, tmp_
     assert not out.exists()
 
 
+@pytest.mark.slow
 def test_run_on_the_fake_server_goes_there_and_back_and_compares(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     out = tmp_path / "shapes.json"

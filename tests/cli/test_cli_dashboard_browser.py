@@ -2,12 +2,14 @@
 
 import json
 import re
+import shutil
 import socket
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 
@@ -40,14 +42,35 @@ def begun_record(number, *, config, at):
     return LaunchRecord(number, "search", config, config, at, folder=folder)
 
 
+@pytest.fixture(scope="module")
+def studied(tmp_path_factory):
+    """The folder of a study of twelve launches."""
+    folder = tmp_path_factory.mktemp("studied")
+    simulate(folder, 12)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def address(studied):
+    """Of `search dashboard` over that study, to be looked at only."""
+    with dashboard(studied) as address:
+        yield address
+
+
 @pytest.fixture
-def address(tmp_path):
-    """Of `search dashboard` over a study of twelve launches."""
-    simulate(tmp_path, 12)
+def own_address(studied, tmp_path):
+    """Of one over a copy in the test's own folder."""
+    shutil.copytree(studied, tmp_path, dirs_exist_ok=True)
+    with dashboard(tmp_path) as address:
+        yield address
+
+
+@contextmanager
+def dashboard(folder):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    words = ["dashboard", "--storage", str(tmp_path / "trials.db"), "--reports", str(tmp_path / "out")]
+    words = ["dashboard", "--storage", str(folder / "trials.db"), "--reports", str(folder / "out")]
     process = subprocess.Popen([sys.executable, "-m", "search", *words, "--port", str(port)])
     try:
         for _ in range(300):
@@ -86,7 +109,7 @@ def test_knobs_are_numbers_to_the_dashboard_and_the_report_is_at_hand(address):
         assert answer.read(15) == b"<!doctype html>"
 
 
-def test_launch_that_runs_and_one_that_failed_are_seen_and_are_no_points(address, tmp_path):
+def test_launch_that_runs_and_one_that_failed_are_seen_and_are_no_points(own_address, tmp_path):
     with Store(str(tmp_path / "trials.db")) as store:
         before = store.launches("kimi-k25.simulated")
         for place, config_id in enumerate(("v1-k2-s2-d7", "v2-k4-s3-d16")):
@@ -101,12 +124,12 @@ def test_launch_that_runs_and_one_that_failed_are_seen_and_are_no_points(address
                 store.finish_launch("kimi-k25.simulated", died)
     time.sleep(RENEW_S)  # the dashboard looks again no sooner
 
-    trials, _ = seen(f"{address}/dashboard/studies/0/trials", tmp_path / "profile")
+    trials, _ = seen(f"{own_address}/dashboard/studies/0/trials", tmp_path / "profile")
     text = words_of(trials)
     assert "|14 Trials|" in text
     assert "|Trial 12|Fail|" in text and "|Trial 13|Running|" in text
 
-    front, faults = seen(f"{address}/dashboard/studies/0", tmp_path / "profile")
+    front, faults = seen(f"{own_address}/dashboard/studies/0", tmp_path / "profile")
     drawn = front[front.index("Pareto Front") : front.index("History", front.index("Pareto Front"))]
     assert drawn.count('class="point"') == 12
     assert "Infeasible" not in words_of(front) and faults == []

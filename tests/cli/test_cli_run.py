@@ -195,6 +195,7 @@ def spawn(*words, program=("-m", "search.run")):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupt_says_what_is_saved_and_how_to_resume(number):
     with spawn(*SIMULATED, "--seed", "1") as process:
@@ -241,6 +242,7 @@ def test_background_job_that_ignores_ctrl_c_still_ends_on_sigterm():
     assert "ended: interrupted" in out
 
 
+@pytest.mark.slow
 def test_reader_that_leaves_early_gets_no_traceback_and_the_study_goes_on():
     with spawn(*SIMULATED, "--launches", "3") as process:
         process.stdout.readline()
@@ -310,6 +312,7 @@ def test_display_is_live_only_on_a_capable_terminal(tty, quiet, environ, display
     assert type(display_for(Terminal(tty=tty), quiet=quiet, environ=environ)) is display
 
 
+@pytest.mark.slow
 def test_live_display_keeps_every_result_line_and_shows_what_runs():
     read, write = os.openpty()
     code = "from search.cli.app import run_main; run_main()"

@@ -4,7 +4,7 @@ import os
 import sys
 import time
 
-from quick_ray import LEAN, without_helpers
+from quick_ray import LEAN
 
 from search.cluster import ask_nodes
 from search.errors import HostUnfit
@@ -28,7 +28,6 @@ def sleeps():
 
 def main():
     os.environ |= {"RAY_USAGE_STATS_ENABLED": "0"}
-    without_helpers(local=False)
     from ray.cluster_utils import Cluster
 
     cluster = Cluster()

@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 
 import psutil
-from quick_ray import SOON_DEAD, without_helpers
+from quick_ray import SOON_DEAD, local_without_helpers
 
 from search.cluster import RayExecutor, _cluster
 from search.config import SpecConfig
@@ -61,6 +61,6 @@ def main(name, folder):
 if __name__ == "__main__":
     os.environ |= SOON_DEAD
     _cluster.SHUTDOWN_S = 3.0
-    without_helpers()
+    local_without_helpers()
     with tempfile.TemporaryDirectory() as folder:
         main(sys.argv[1], folder)

@@ -9,7 +9,7 @@ import threading
 from functools import partial
 from pathlib import Path
 
-from quick_ray import without_helpers
+from quick_ray import local_without_helpers
 
 from search.cluster import RayExecutor
 from search.config import SpecConfig
@@ -59,5 +59,5 @@ def main(folder, address=None):
 
 
 if __name__ == "__main__":
-    without_helpers(local=len(sys.argv) == 2)
+    local_without_helpers()
     main(Path(sys.argv[1]), *sys.argv[2:])

@@ -1,5 +1,7 @@
 """Settings of Ray's own for the clusters of these tests: lean nodes, whose death is found out soon."""
 
+from contextlib import contextmanager
+
 from search.cluster import _cluster
 
 SOON_DEAD = {
@@ -14,15 +16,17 @@ LEAN = {"object_store_memory": 80 * 2**20, "include_dashboard": False, "include_
 """Of a node on paper: nobody reads its logs or scales it, and each of Ray's helpers takes a second of processor time."""
 
 
-def without_helpers(*, local=True):
-    """Start no autoscaler, log monitor or API server in this process: nobody asks them, and each start costs 2 s.
+def local_without_helpers():
+    """Have our product start Ray without autoscaler, log monitor and API server: nobody asks them, and a start costs 2 s."""
+    signals_kept = _cluster._signals_kept
 
-    Args:
-        local: Ray is imported here for our product, not for `ray.cluster_utils`.
-    """
-    if local:
-        _cluster.set_environment(local=True)
-    from ray._private.node import Node
+    @contextmanager
+    def kept():  # entered between Ray's import and its start
+        from ray._private.node import Node
 
-    for name in ("start_monitor", "start_log_monitor", "start_api_server"):
-        setattr(Node, name, lambda self, **_: None)
+        for name in ("start_monitor", "start_log_monitor", "start_api_server"):
+            setattr(Node, name, lambda self, **_: None)
+        with signals_kept():
+            yield
+
+    _cluster._signals_kept = kept

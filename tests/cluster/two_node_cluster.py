@@ -3,12 +3,11 @@
 import os
 import sys
 
-from quick_ray import LEAN, without_helpers
+from quick_ray import LEAN
 
 
 def main():
     os.environ |= {"RAY_USAGE_STATS_ENABLED": "0"}
-    without_helpers(local=False)
     from ray.cluster_utils import Cluster
 
     cluster = Cluster()

@@ -8,7 +8,7 @@ import sys
 import threading
 from pathlib import Path
 
-from quick_ray import LEAN, SOON_DEAD, without_helpers
+from quick_ray import LEAN, SOON_DEAD
 
 from search.cluster import RayExecutor
 from search.config import SpecConfig
@@ -47,7 +47,6 @@ def paper_gpus(count):
 
 def main(folder):
     os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS_SKIP_REGEX": ".", **SOON_DEAD}
-    without_helpers(local=False)
     import ray
     from ray.cluster_utils import Cluster
 

@@ -3,8 +3,9 @@
 import os
 
 
-def pytest_configure():
-    os.environ["SEARCH_DRILL_LEAN"] = "1"
+def pytest_configure(config):
+    if not config.getoption("--drill-all", default=False):
+        os.environ["SEARCH_DRILL_LEAN"] = "1"
 
 
 def pytest_addoption(parser):

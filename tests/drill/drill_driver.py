@@ -199,9 +199,9 @@ def main(interrupts: Interrupts) -> None:
     _cluster.SHUTDOWN_S /= SCALE
     if "SEARCH_DRILL_LEAN" in os.environ:  # in `make test`; the whole drill has everything that Ray starts
         sys.path.append(str(Path(__file__).parents[1] / "cluster"))
-        from quick_ray import without_helpers
+        from quick_ray import local_without_helpers
 
-        without_helpers()
+        local_without_helpers()
     spec = study_spec(args.folder, RUNAWAYS if args.runaways else (), shared=args.shared, slow=args.slow)
     dialect = for_release(spec.engine.release)
     space = spec.space_of(dialect)

@@ -87,8 +87,10 @@ def can_be_bound(port: int) -> bool:
 def until(true: Callable[[], bool], limit_s: float) -> bool:
     """Whether something came true within the limit."""
     end = time.monotonic() + limit_s
-    while not true():
+    while True:
+        looked = time.monotonic()
+        if true():
+            return True
         if time.monotonic() >= end:
             return False
-        time.sleep(0.02)
-    return True
+        time.sleep(max(0.02, time.monotonic() - looked))  # a look at every process there is may take long

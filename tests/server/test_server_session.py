@@ -186,7 +186,7 @@ def test_tree_on_v2_is_refused_by_the_release_that_refuses_it(launches, tmp_path
         ("ready-but-silent", Reason.SERVER_HANG_LOAD),
         ("health-lies", Reason.SERVER_HANG_LOAD),
         ("old-server", Reason.STALE_SERVER),
-        ("log-flood,huge-line,partial-utf8,oom-graph", Reason.OOM_GRAPH),
+        pytest.param("log-flood,huge-line,partial-utf8,oom-graph", Reason.OOM_GRAPH, marks=pytest.mark.slow),
         ("partial-utf8,never-ready", Reason.STARTUP_STALL),
     ],
 )
@@ -213,6 +213,7 @@ def test_server_that_ends_without_a_word_is_unknown_whatever_its_code(launches, 
     assert error.evidence.root_line.startswith(words)
 
 
+@pytest.mark.slow
 def test_noise_in_the_log_does_not_disturb_a_healthy_server(launches, tmp_path):
     with launch(launches("log-flood,huge-line,partial-utf8", stall_s=10.0), tmp_path) as session:
         assert session.measure(PHASE, 0).requests == 2
