@@ -1,8 +1,9 @@
-"""GPU hours that a search which knows the truth would need: no choice of a sampler comes below them.
+"""GPU hours that a search which knows the truth would need: no choice of a sampler comes far below them.
 
 What is prescribed (a start for the baseline, one more for each known config that the open start does not hold) is paid
 by it too. Beyond that it starts only for groups whose configs reach the share, and measures in them what adds most.
-Greedy within the groups, over all small sets of groups: so a plan that works, within a measurement or so of the best.
+Greedy within the groups, over all small sets of groups: so a plan that works; its starts are as few as can be, a
+measurement in it may be one too many.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ The same sampler races twice on each table under the same prices: a start, a swi
 the pace each config really has. Once every config has a start of its own; once configs that differ in their shape
 alone share starts, as a study shares them: places are bounded, a failure beside others is tried once more alone, and
 what broke under load ends the open start. Beside it stands what a search would need that knows the truth
-(`benchmarks.race.floors`): no choice brings a race below that. No phase of any table, and no price, was chosen by what
-comes out here.
+(`benchmarks.race.floors`): no choice brings a race far below that. No phase of any table, and no price,
+was chosen by what comes out here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Hours that a search which knows the truth would need: no race comes below them."""
+"""Hours that a search which knows the truth would need: no race comes far below them."""
 
 import math
 from dataclasses import dataclass
