@@ -5,7 +5,9 @@
 The same sampler races twice on each table under the same prices: a start, a switch, and the phases of `kimi-k25` at
 the pace each config really has. Once every config has a start of its own; once configs that differ in their shape
 alone share starts, as a study shares them: places are bounded, a failure beside others is tried once more alone, and
-what broke under load ends the open start. No phase of any table, and no price, was chosen by what comes out here.
+what broke under load ends the open start. Beside it stands what a search would need that knows the truth
+(`benchmarks.race.floors`): no choice brings a race far below that. No phase of any table, and no price,
+was chosen by what comes out here.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ from typing import Final
 
 from benchmarks.processes import one_thread_each
 from benchmarks.race.contest import launched
+from benchmarks.race.floors import floor_rows
+from benchmarks.race.prices import Prices, beyond_shape, tokens_at
 from benchmarks.race.rivals.frontier import FrontierEntrant
 from benchmarks.race.running import sampler_seed, spread
 from benchmarks.race.sources import HERE, Source, folders, load_table, own_worlds
@@ -42,15 +46,6 @@ SHARES: Final = (0.80, 0.85, 0.90, 0.95, 0.99)
 STUDY: Final = "kimi-k25"
 PUT_BACK: Final = frozenset({Reason.OOM_GRAPH, Reason.OOM_KV, Reason.OOM_WEIGHTS, Reason.ARG_INVALID_COMBO})
 """Failures while a shape is built, after which a server that is switched puts everything back and goes on."""
-
-
-@dataclass(frozen=True, slots=True)
-class Prices:
-    """What things take, in seconds."""
-
-    start: float = 780.0
-    stop: float = 20.0
-    switch: float = 40.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +107,7 @@ class _Server:
         groups: dict[tuple[object, ...], list[SpecConfig]] = {}
         for config in table.space.configs if shares else ():
             if config.speculates:
-                groups.setdefault(_beyond_shape(config), []).append(config)
+                groups.setdefault(beyond_shape(config), []).append(config)
         self._groups = {one: group for group in groups.values() if len(group) > 1 for one in group}
         self._prices = prices
         self._places, self._first_s = 0, 0.0
@@ -166,10 +161,6 @@ class _Server:
         return self._entrant.to_hold(others) | {config} if others else frozenset()
 
 
-def _beyond_shape(config: SpecConfig) -> tuple[object, ...]:
-    return config.spec_version, config.allreduce_fusion, config.extra
-
-
 def race(table: Table, task: Task, spec: StudySpec, *, shared: bool) -> Hours:
     """One race, to its budget of measurements.
 
@@ -179,7 +170,7 @@ def race(table: Table, task: Task, spec: StudySpec, *, shared: bool) -> Hours:
         spec: Names what the phases measure.
         shared: Whether configs share starts.
     """
-    tokens = tuple(float(_tokens(spec, load)) for load in table.spec.objective_loads)
+    tokens = tuple(tokens_at(spec, load) for load in table.spec.objective_loads)
     prices = task.prices
     whole = LaunchCost(prices.start + prices.stop, tokens, switch_s=prices.switch)
     entrant = _Priced(table, seed=sampler_seed(table.name, task.seed), cost=whole)
@@ -204,13 +195,6 @@ def race(table: Table, task: Task, spec: StudySpec, *, shared: bool) -> Hours:
         shares.append(table.share(measured))
         hours.append(server.seconds / 3600)
     return Hours(table.name, table.group, task.seed, shared, tuple(shares), tuple(hours), server.starts)
-
-
-def _tokens(spec: StudySpec, load: int) -> int:
-    """What the study measures at a load, warm-up included, were it an objective's."""
-    phase = spec.measure.phase(load, warm=False)
-    once = phase.requests * phase.output_tokens
-    return spec.tokens_at(load) + (0 if load in spec.objective_loads else (spec.measure.repeats - 1) * once)
 
 
 def _phases_s(launch: LaunchRecord, tokens: Sequence[float], loads: Sequence[int]) -> float:
@@ -275,12 +259,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 with options.races.open("a", encoding="utf-8") as file:
                     file.writelines(json.dumps(asdict(one)) + "\n" for one in pair)
     told = list(rows(found))
-    for row in told:
+    floors = list(floor_rows(sources, read_spec(RunOptions(here=HERE, study=STUDY)), SHARES, prices))
+    for row in [*told, *floors]:
         print(json.dumps(row))
     if options.json:
         tables = [f"{source.group}/{Path(source.where).name}" for source in sources]
         asked = {"tables": tables, "seeds": options.seeds, "budget": options.budget}
-        options.json.write_text(json.dumps({"asked": asked, "rows": told}, indent=1) + "\n", encoding="utf-8")
+        options.json.write_text(
+            json.dumps({"asked": asked, "rows": told, "floors": floors}, indent=1) + "\n", encoding="utf-8"
+        )
     return 0
 
 
