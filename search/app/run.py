@@ -25,7 +25,7 @@ from search.report.decision import decide
 from search.report.files import write_report
 from search.report.listener import ReportListener, RunLog
 from search.spec.stored import masker_of
-from search.storage.optuna_side import optuna_storage
+from search.storage.optuna_side import optuna_session
 from search.storage.patience import Patience
 from search.storage.records import LaunchRecord
 from search.storage.store import Store
@@ -125,7 +125,12 @@ def _run(options: RunOptions, parts: Assembly, display: Display, interrupts: Int
     storage_url(options.storage)
     prepare(parts.folder)
     # The GPUs first: a cluster without them must not leave a database behind.
-    with interrupts.held(), parts.open_executor() as executor, patient_store(options.storage, interrupts) as store:
+    with (
+        interrupts.held(),
+        parts.open_executor() as executor,
+        patient_store(options.storage, interrupts) as store,
+        optuna_session(options.storage, patience=Patience(store.url, sleep=interrupts.sleep)) as storage,
+    ):
         interrupts.check()  # opening takes seconds on a busy machine, and nothing is running yet
         end = _End(store, parts)
         masker = masker_of(parts.spec.engine, inherited=os.environ)
@@ -150,7 +155,7 @@ def _run(options: RunOptions, parts: Assembly, display: Display, interrupts: Int
                 study_context(parts, resume_command=command_line(options)),
                 executor=executor,
                 store=store,
-                storage=optuna_storage(options.storage, patience=Patience(store.url, sleep=interrupts.sleep)),
+                storage=storage,
                 watch=Watch(Fanout(display, log, page, end), notice, stepped),
                 overrides=Overrides(
                     launches=options.launches, hours=options.hours, seed=options.seed, sampler=options.sampler

@@ -70,6 +70,22 @@ def optuna_storage(storage: str | Path, *, patience: Patience | None = None) -> 
         ) from error
 
 
+@contextmanager
+def optuna_session(storage: str | Path, *, patience: Patience | None = None) -> Iterator[RDBStorage]:
+    """Optuna's tables for as long as the block lasts; its connections are closed after it, whatever happened.
+
+    Raises:
+        UsageError: See `optuna_storage`.
+        StorageFault: See `optuna_storage`.
+    """
+    opened = optuna_storage(storage, patience=patience)
+    try:
+        yield opened
+    finally:
+        opened.remove_session()
+        opened.engine.dispose()
+
+
 def _opened(url: URL, patience: Patience) -> RDBStorage:
     engine = create_engine(url, poolclass=NullPool, **engine_options(url))
     for _ in range(_CREATING_TRIES - 1):
