@@ -45,7 +45,7 @@ def verdicts(release):
     return header, lines
 
 
-BEHIND = {"0.5.14", "0.5.15.post1", "0.5.17", "0.5.19", "0.5.21"}
+BEHIND = {"0.5.14", "0.5.15.post1", "0.5.19", "0.5.21"}
 """Releases without recordings of the targets that came last."""
 
 

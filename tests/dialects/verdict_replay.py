@@ -176,6 +176,8 @@ def translate(case: dict[str, Any], release: str) -> tuple[SpecConfig, Deploymen
     """The case as a config, a deployment, and whether it says anything of fusion."""
     if case["model"] in SHAPES and unread(case):
         raise NotSent("a configuration that the recording's transformers does not read")
+    if "CUBIN_POOL" in case.get("refusal", ""):
+        raise NotSent("a refusal of kernels that are not on the recording's machine")
     flags, env = flags_of(case["argv"]), dict(case["env"])
     for name in ("model-path", "tp-size", "speculative-draft-model-path"):
         flags.pop(name, None)
