@@ -217,11 +217,6 @@ def _forms(secret: str) -> tuple[str, ...]:
     return (*quoted, html.escape(secret))
 
 
-def mask_tree(value: Any) -> Any:
-    """A JSON value masked by names and looks, where no secret is known by its value."""
-    return Masker().tree(value)
-
-
 def _named(match: re.Match[str]) -> str:
     name, between, value = match["name"], match["between"], match["value"]
     if not is_secret_name(name) or _NO_SECRET.fullmatch(value.strip("\"'")):

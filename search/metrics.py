@@ -14,7 +14,6 @@ from statistics import fmean
 from typing import Final, TypeAlias
 
 from search.contracts import PhaseResult
-from search.errors import UsageError
 
 
 class Direction(StrEnum):
@@ -291,17 +290,6 @@ METRICS: Final[dict[str, Metric]] = {metric.name: metric for metric in _SHIPPED}
 
 BESIDE: Final = ("ttft_p50_ms", "ttft_p99_ms", "e2e_ms", "e2e_p99_ms", "goodput", "goodput_rps", "gpus")
 """Fields of `PhaseResult` that a recording has a column for only where an objective reads them."""
-
-
-def metric_named(name: str) -> Metric:
-    """The metric of a name.
-
-    Raises:
-        UsageError: There is none.
-    """
-    if name not in METRICS:
-        raise UsageError(f"A metric is one of {', '.join(METRICS)}, but got {name!r}.")
-    return METRICS[name]
 
 
 DEFAULTS: Final = (Objective(METRICS["tpot_ms"], 1), Objective(METRICS["output_tps"], 100))

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
-from search.masking import Masker, is_harmless, mask_text, mask_tree, mask_words, script_words, without_escapes
+from search.masking import Masker, is_harmless, mask_text, mask_words, script_words, without_escapes
 
 
 def test_tree_is_masked_by_name_at_any_depth():
@@ -20,7 +20,7 @@ def test_tree_is_masked_by_name_at_any_depth():
         "tokenizer_path": "/models/target",
         "max_total_tokens": 4096,
     }
-    assert mask_tree(info) == {
+    assert Masker().tree(info) == {
         "api_key": "***",
         "admin_api_key": None,
         "ssl_keyfile_password": "***",

@@ -5,9 +5,9 @@ import math
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from search.contracts import PhaseResult
-from search.errors import UsageError
 from search.metrics import (
     DEFAULTS,
     METRICS,
@@ -17,12 +17,12 @@ from search.metrics import (
     fields_beside,
     gain_percent,
     mean_rate,
-    metric_named,
     pace_ms,
     pace_of,
     rate_tps,
     values_of,
 )
+from search.spec.objectives import ObjectiveSpec
 
 VALUES = st.floats(0.01, 1e6)
 METRIC = st.sampled_from(list(METRICS.values()))
@@ -104,8 +104,8 @@ def test_recording_keeps_columns_for_what_its_objectives_read():
 
 
 def test_unknown_metric_is_refused_with_the_known_ones():
-    with pytest.raises(UsageError, match=r"one of tpot_ms, .*, but got 'speed'"):
-        metric_named("speed")
+    with pytest.raises(ValidationError, match=r"should be 'tpot_ms', .*input_value='speed'"):
+        ObjectiveSpec(metric="speed", at=1)
 
 
 @pytest.mark.parametrize("metric", METRICS.values(), ids=list(METRICS))

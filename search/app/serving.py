@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from search.config import SpecConfig
+from search.config import SpecConfig, flag_name
 from search.deployment import ArgValue, Deployment
 from search.dialects import Dialect
 from search.errors import UsageError
@@ -66,7 +66,7 @@ def check_serving(spec: StudySpec, dialect: Dialect) -> None:
 
 def _deployment(spec: StudySpec, *, python: str = "") -> Deployment:
     measured, serving = spec.deployment, spec.serving
-    args: dict[str, ArgValue] = {_name(name): value for name, value in measured.server_args.items()}
+    args: dict[str, ArgValue] = {flag_name(name): value for name, value in measured.server_args.items()}
     args |= flag_values(serving.server_args)
     args[_CACHE] = not serving.prefix_cache
     return replace(
@@ -81,7 +81,7 @@ def _deployment(spec: StudySpec, *, python: str = "") -> Deployment:
 def _changes(spec: StudySpec) -> Iterator[str]:
     """Each measured setting that serving changes, in words."""
     serving, measured = spec.serving, spec.deployment
-    args = {_name(name): value for name, value in measured.server_args.items()}
+    args = {flag_name(name): value for name, value in measured.server_args.items()}
     was_off = args.get(_CACHE, True) is True
     if serving.prefix_cache and was_off:
         yield "prefix cache on; measured off (--disable-radix-cache), so prompts that share a beginning come faster than measured"
@@ -110,8 +110,3 @@ def _said(value: ArgValue) -> str:
     if value is True:
         return "on"
     return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
-
-
-def _name(name: str) -> str:
-    """A flag under one spelling."""
-    return name.replace("_", "-")

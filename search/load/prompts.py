@@ -39,10 +39,6 @@ class PromptSet:
     sha256: str
     skipped: int = 0
 
-    def chosen(self, *, held_out: bool) -> tuple[Prompt, ...]:
-        """The prompts for a phase; a phase that needs more than there are cycles them."""
-        return self.held_out if held_out else self.search
-
 
 def load_prompts(
     path: Path | None = None,

@@ -73,7 +73,6 @@ class Forecast:
         feasible: Probability that it starts.
         enters_front: Probability that it starts and no measured config dominates it.
         gain: Expected growth of the front's hypervolume, as a share of it; failure counted as 0.
-        cost_s: Expected GPU seconds of a launch.
         nearest: The measured configs most like it, the likest first.
         measured: Whether it was measured itself.
     """
@@ -84,7 +83,6 @@ class Forecast:
     feasible: float
     enters_front: float
     gain: float
-    cost_s: float
     nearest: tuple[SpecConfig, ...]
     measured: bool
 
@@ -271,7 +269,6 @@ class Outlook:
             feasible=float(self.feasible[place]),
             enters_front=float(self.feasible[place]) * self._chance_to_enter(place),
             gain=self._share(float(self.gains[place])),
-            cost_s=float(self.seconds[place]),
             nearest=tuple(self._measured[at] for at in nearest),
             measured=config in self._measured,
         )

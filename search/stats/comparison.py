@@ -9,7 +9,6 @@ to choose by.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import exp, log1p, sqrt
 from typing import Literal
@@ -24,8 +23,6 @@ neither, which no scatter of ours covers."""
 
 MOST_STARTS = 200
 """Where more would be needed, none is named."""
-_Errors = Callable[[float], float]
-"""Standard errors, by degrees of freedom."""
 _POWER = 0.80
 _LARGEST = 700.0
 """Logarithm, beyond which a float is infinite."""
@@ -133,27 +130,13 @@ class Comparison:
         """
         if self.separable is not False:
             return None
-        return self._starts_until(lambda freedom: quantile(freedom, 0.975), abs(self.log_ratio))
-
-    def starts_to_same(self, worth: float) -> int | None:
-        """Least further starts of each that would show, with a chance of 80%, that equal configs are the same within `worth`.
-
-        None where that is shown already, where scatter was never measured, or where 200 would not do.
-        """
-        if self.same_within(worth) is not False:
-            return None
-        # Both tests must succeed, so each is to fail in a tenth.
-        extra = float(special.ndtri(1 - (1 - _POWER) / 2)) - float(special.ndtri(_POWER))
-        return self._starts_until(lambda freedom: quantile(freedom, 0.95) + extra, log1p(worth))
-
-    def _starts_until(self, errors: _Errors, gap: float) -> int | None:
         a, b = self.starts
         shared = self.basis == "same start"
         power = float(special.ndtri(_POWER))
         for more in range(1, MOST_STARTS + 1):
             variance = self.one_start * (1 / (a + more) + 1 / (b + more)) + self.of_prompts
             freedom = self.freedom + (more if shared else 2 * more)
-            if (errors(freedom) + power) * sqrt(variance) <= gap:
+            if (quantile(freedom, 0.975) + power) * sqrt(variance) <= abs(self.log_ratio):
                 return more
         return None
 
