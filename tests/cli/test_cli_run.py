@@ -242,7 +242,6 @@ def test_background_job_that_ignores_ctrl_c_still_ends_on_sigterm():
     assert "ended: interrupted" in out
 
 
-@pytest.mark.slow
 def test_reader_that_leaves_early_gets_no_traceback():
     with spawn(*SIMULATED, "--launches", "3") as process:
         process.stdout.readline()
