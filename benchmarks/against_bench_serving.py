@@ -119,17 +119,17 @@ async def bench_serving(
     said, _ = await process.communicate()
     if process.returncode or not out.exists():
         raise SystemExit(f"bench_serving ended with {process.returncode}:\n{said.decode()[-3000:]}")
-    told: dict[str, Any] = json.loads(out.read_text().splitlines()[-1])
-    if told["completed"] != phase.requests:
-        raise SystemExit(f"bench_serving completed {told['completed']} of {phase.requests} requests")
+    data: dict[str, Any] = json.loads(out.read_text().splitlines()[-1])
+    if data["completed"] != phase.requests:
+        raise SystemExit(f"bench_serving completed {data['completed']} of {phase.requests} requests")
     return Run(
         "bench_serving",
         phase.concurrency,
         round_,
-        told["output_throughput"],
-        told["mean_tpot_ms"],
-        told["mean_ttft_ms"],
-        told.get("accept_length"),
+        data["output_throughput"],
+        data["mean_tpot_ms"],
+        data["mean_ttft_ms"],
+        data.get("accept_length"),
     )
 
 

@@ -74,7 +74,7 @@ def held(table: Table, seed: int) -> Iterator[Held]:
         for load in (low, high) if fresh else ():
             at = [prior.index[config] for config in fresh]
             true = [math.log(_ms(load, table.truth[config][load == high], high)) for config in fresh]
-            told = [_recorded(table, config, load) for config in fresh]
+            values = [_recorded(table, config, load) for config in fresh]
             ends = [belief.quantile(end, load)[at] for end in ENDS]
             wide = [belief.quantile(end, load, of_launch=True)[at] for end in ENDS]
             yield Held(
@@ -83,7 +83,7 @@ def held(table: Table, seed: int) -> Iterator[Held]:
                 launches=count,
                 load=load,
                 truth=fmean(a <= x <= b for a, x, b in zip(ends[0], true, ends[1], strict=True)),
-                recorded=fmean(a <= x <= b for a, x, b in zip(wide[0], told, wide[1], strict=True)),
+                recorded=fmean(a <= x <= b for a, x, b in zip(wide[0], values, wide[1], strict=True)),
                 width=math.exp(median(wide[1] - wide[0])),
             )
 

@@ -182,6 +182,6 @@ def _guidellm(program: Path, url: str, *, concurrency: int, requests: int, token
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         if ran.returncode or not out.is_file():
             raise Missing(f"it ended with {ran.returncode}: {(ran.stderr or ran.stdout).strip()[-200:]}")
-        told = json.loads(out.read_text())["benchmarks"][0]["metrics"]
+        metrics = json.loads(out.read_text())["benchmarks"][0]["metrics"]
         spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-        return float(told["output_tokens_per_second"]["successful"]["mean"]), spent
+        return float(metrics["output_tokens_per_second"]["successful"]["mean"]), spent

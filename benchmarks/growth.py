@@ -69,16 +69,16 @@ def phases(place: int, loads: Sequence[int]) -> Iterator[PhaseResult]:
     for load in loads:
         rate = (90.0 + place % 7) if load == 1 else 700.0 + place % 11
         for repeat in (1, 2):
-            told = rate * (1 + 0.01 * repeat)
+            pace = rate * (1 + 0.01 * repeat)
             yield PhaseResult(
                 concurrency=load,
                 repeat=repeat,
                 requests=16,
                 output_tokens=4096,
                 duration_s=10.0,
-                output_tps=told,
-                whole_run_tps=told,
-                tpot_ms=1000 * load / told,
+                output_tps=pace,
+                whole_run_tps=pace,
+                tpot_ms=1000 * load / pace,
                 ttft_ms=50.0,
                 accept_length=None if place == 0 else 2.0 + 0.001 * (place % 50),
             )
@@ -106,15 +106,15 @@ def _add(
     place: int,
     config: SpecConfig,
 ) -> None:
-    told = list(phases(place, (1, 100)))
-    low, high = ([one for one in told if one.concurrency == load] for load in (1, 100))
+    phases_of = list(phases(place, (1, 100)))
+    low, high = ([one for one in phases_of if one.concurrency == load] for load in (1, 100))
     study.add_trial(
         create_trial(
             params=config.params,
             distributions={name: distributions[name] for name in config.params},
             values=[low[0].tpot_ms or 0.0, high[0].output_tps],
             constraints={"launch": 0.0},
-            user_attrs={EVIDENCE: evidence_of(told).dumped()},
+            user_attrs={EVIDENCE: evidence_of(phases_of).dumped()},
         )
     )
 
@@ -126,15 +126,15 @@ def judgement_s(many: int, spec: StudySpec, *, whole: bool) -> float:
     judge(spec, launches[:many], memo)
     for more in range(TIMES):
         known = launches[: many + more + 1]
-        told = known if whole else [one for one in known if one is known[-1] or not one.config.speculates]
-        spent.append(_spent(lambda told=told: judge(spec, told, memo)))  # type: ignore[misc]
+        history = known if whole else [one for one in known if one is known[-1] or not one.config.speculates]
+        spent.append(_spent(lambda history=history: judge(spec, history, memo)))  # type: ignore[misc]
     return min(spent)
 
 
 def _launch(place: int, config: SpecConfig, spec: StudySpec) -> LaunchRecord:
     at = datetime(2026, 1, 1, tzinfo=UTC)
-    told = tuple(phases(place, spec.loads))
-    return LaunchRecord(place + 1, "search", config, config, at, outcome=Outcome.MEASURED, phases=told)
+    measured_phases = tuple(phases(place, spec.loads))
+    return LaunchRecord(place + 1, "search", config, config, at, outcome=Outcome.MEASURED, phases=measured_phases)
 
 
 def _spent(work: Callable[[], object]) -> float:

@@ -62,8 +62,8 @@ class Strike:
         after_s: From the start of the process.
         accepted: Our handler was installed.
         complete: The last line had been printed by then.
-        running: It met the loop: the run had told its plan and ended before its time.
-        told: Standard error says how to resume.
+        running: It met the loop: the run had printed its plan and ended before its time.
+        says_how: Standard error says how to resume.
         code: Of the struck process.
         ended_s: From the strike to its end.
         traceback: Its standard error holds one.
@@ -78,7 +78,7 @@ class Strike:
     accepted: bool
     complete: bool
     running: bool
-    told: bool
+    says_how: bool
     code: int
     ended_s: float
     traceback: bool
@@ -91,7 +91,7 @@ class Strike:
         """Whether the promise held."""
         if self.resumed != 0 or self.launches != LAUNCHES or (self.traceback and self.accepted):
             return False
-        if self.accepted and self.running and not self.told:
+        if self.accepted and self.running and not self.says_how:
             return False
         return not self.accepted or self.code == 130 or (self.code == 0 and self.complete)
 
@@ -228,7 +228,7 @@ def strike(lasts_s: Mapping[bool, float], seed: int) -> Strike:
             accepted=accepted,
             complete=complete,
             running=is_running(out),
-            told="\nResume with: " in err,
+            says_how="\nResume with: " in err,
             code=code,
             ended_s=ended_s,
             traceback="Traceback" in err or "Exception ignored" in err,
@@ -309,7 +309,7 @@ def main() -> None:
     accepted = [one for one in found if one.accepted]
     for code, count in sorted(Counter(one.code for one in accepted).items()):
         print(f"exit {code:>4}  {count:>4} of {len(accepted)} accepted strikes")
-    print(f"in the loop, and told how to resume: {sum(one.running and one.told for one in accepted)}")
+    print(f"in the loop, and told how to resume: {sum(one.running and one.says_how for one in accepted)}")
     print(f"too early or too late to be accepted: {len(found) - len(accepted)}")
     print(f"slowest end {max((one.ended_s for one in accepted), default=0.0):.1f} s after its strike")
     if lost:

@@ -55,12 +55,12 @@ def generate_record(n: int, *, last: bool) -> bytes:
 
 def completions_record(n: int, *, last: bool) -> bytes:
     """Record n of an answer as OpenAI's completions stream it; the usage follows the last one."""
-    told = {"id": "cmpl-8a5c2f6f0e6b4d0b", "object": "text_completion", "created": 1_780_000_000, "model": MODEL}
+    record = {"id": "cmpl-8a5c2f6f0e6b4d0b", "object": "text_completion", "created": 1_780_000_000, "model": MODEL}
     choice = {"index": 0, "text": " word", "logprobs": None, "finish_reason": "length" if last else None}
-    made = event({**told, "choices": [choice], "usage": None})
+    made = event({**record, "choices": [choice], "usage": None})
     if last:
         usage = {"prompt_tokens": 64, "completion_tokens": n, "total_tokens": 64 + n}
-        made += event({**told, "choices": [], "usage": usage})
+        made += event({**record, "choices": [], "usage": usage})
     return made
 
 
@@ -141,15 +141,15 @@ class NullServer:
         return min(int(wanted), self._tokens)
 
     def _answer(self, writer: asyncio.StreamWriter, route: bytes) -> None:
-        told: dict[str, Any] | None = None
+        data: dict[str, Any] | None = None
         if route == b"/log":
-            told = {"steps": self.steps, "asked": self.asked, "starts": self.starts, "ends": self.ends}
+            data = {"steps": self.steps, "asked": self.asked, "starts": self.starts, "ends": self.ends}
         elif route == b"/v1/models":
-            told = {"object": "list", "data": [{"id": MODEL, "object": "model"}]}
+            data = {"object": "list", "data": [{"id": MODEL, "object": "model"}]}
         elif route == b"/health":
-            told = {}
-        body = json.dumps(told).encode()
-        status = b"404 Not Found" if told is None else b"200 OK"
+            data = {}
+        body = json.dumps(data).encode()
+        status = b"404 Not Found" if data is None else b"200 OK"
         writer.write(
             b"HTTP/1.1 %b\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (status, len(body), body)
         )
@@ -199,8 +199,8 @@ class Running:
     def log(self) -> Log:
         """Ask what it did."""
         with urllib.request.urlopen(f"{self.url}/log") as answer:
-            told = json.load(answer)
-        return Log([(at, n) for at, n in told["steps"]], told["asked"], told["starts"], told["ends"])
+            entries = json.load(answer)
+        return Log([(at, n) for at, n in entries["steps"]], entries["asked"], entries["starts"], entries["ends"])
 
 
 @contextmanager

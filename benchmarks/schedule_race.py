@@ -77,11 +77,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         else:
             spec = read_spec(RunOptions(here=Path.cwd(), study=args.study))
             schedule = _schedule(args)
-        told = race(spec, schedule, rounds=args.rounds, out=args.out or Path(folder) / "starts", fake=args.fake)
-    for row in told["loads"]:
+        race_result = race(spec, schedule, rounds=args.rounds, out=args.out or Path(folder) / "starts", fake=args.fake)
+    for row in race_result["loads"]:
         print(row["line"])
     if args.json:
-        args.json.write_text(json.dumps(told, indent=1) + "\n")
+        args.json.write_text(json.dumps(race_result, indent=1) + "\n")
     return 0
 
 
@@ -177,10 +177,10 @@ def _schedule(args: argparse.Namespace) -> Schedule:
     if args.slots and args.config:
         return Schedule(SpecConfig.from_id(args.config), _slots(args.slots))
     path = args.report / "schedule.json"
-    told = json.loads(path.read_text()) if path.is_file() else {}
-    adaptive, single = told.get("adaptive"), told.get("single")
+    data = json.loads(path.read_text()) if path.is_file() else {}
+    adaptive, single = data.get("adaptive"), data.get("single")
     if not adaptive or not single:
-        why = told.get("adaptive_why_not") or "there is no such file"
+        why = data.get("adaptive_why_not") or "there is no such file"
         raise UsageError(
             f"A race needs the schedule of a report, but {path} has none: {why}. Name one with `--config` and `--slots`."
         )

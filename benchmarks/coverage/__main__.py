@@ -93,36 +93,36 @@ def main(arguments: Sequence[str] | None = None) -> int:
             found = list(pool.map(run, wanted, [draws] * len(wanted)))
     else:
         found = [run(task, draws) for task in wanted]
-    rows = [(task[0], task[1], told) for task, told in zip(wanted, found, strict=True)]
+    rows = [(task[0], task[1], result) for task, result in zip(wanted, found, strict=True)]
     print("\n".join(lines(rows)))
     path = options.json or (None if options.quick else RESULTS)
     if path is not None:
-        mine = [{"group": group, "name": name, **asdict(told)} for group, name, told in rows]
+        mine = [{"group": group, "name": name, **asdict(result)} for group, name, result in rows]
         before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
         others = [row for row in before if row["group"] not in options.only]
-        told = sorted([*mine, *others], key=lambda row: (*GROUPS, row["group"]).index(row["group"]))
-        path.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+        result = sorted([*mine, *others], key=lambda row: (*GROUPS, row["group"]).index(row["group"]))
+        path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     return 0
 
 
 def lines(rows: Sequence[tuple[str, str, Cell | InsideCell | Tally]]) -> Iterator[str]:
     """Tables in Markdown."""
-    cells = [(name, told) for _, name, told in rows if isinstance(told, Cell)]
-    freedoms = sorted({told.freedom for name, told in cells if not name})
+    cells = [(name, row) for _, name, row in rows if isinstance(row, Cell)]
+    freedoms = sorted({row.freedom for name, row in cells if not name})
     yield "95% interval of a ratio: share that holds the truth, (median half width), [that of who knows the scatters]"
     yield ""
     yield f"| starts | repeats | {' | '.join(f'{freedom} df' for freedom in freedoms)} |"
     yield f"|---|---|{'---|' * len(freedoms)}"
-    keys = dict.fromkeys((told.world.between, told.world.within) for name, told in cells if not name)
+    keys = dict.fromkeys((row.world.between, row.world.within) for name, row in cells if not name)
     for between, within in keys:
         mine = [t for name, t in cells if not name and (t.world.between, t.world.within) == (between, within)]
         yield f"| {between:.0%} | {within:.0%} | {' | '.join(map(_cell, mine))} |"
     yield ""
     yield "| worlds that the model does not know of | pooled df | holds (half width) [oracle] | next start |"
     yield "|---|---|---|---|"
-    for name, told in cells:
+    for name, row in cells:
         if name:
-            yield f"| {name} | {told.freedom} | {_cell(told)} | {told.next_held:.1%} |"
+            yield f"| {name} | {row.freedom} | {_cell(row)} | {row.next_held:.1%} |"
     yield ""
     yield "| inside a start: change per place | starts | holds | half width | started apart, scatter known | same within 2% |"
     yield "|---|---|---|---|---|---|"
@@ -140,18 +140,18 @@ def lines(rows: Sequence[tuple[str, str, Cell | InsideCell | Tally]]) -> Iterato
             yield _study_line(name, study)
 
 
-def _cell(told: Cell) -> str:
-    return f"{told.held:.1%} ({told.half:.1%}) [{told.oracle:.1%}]"
+def _cell(row: Cell) -> str:
+    return f"{row.held:.1%} ({row.half:.1%}) [{row.oracle:.1%}]"
 
 
-def _study_line(name: str, told: Tally) -> str:
-    design, world = told.design, told.world
+def _study_line(name: str, row: Tally) -> str:
+    design, world = row.design, row.world
     repeats = "/".join(map(str, design.repeats))
-    found = f"{told.found:.1%} | {told.error:+.1%}" if told.gain else "- | -"
+    found = f"{row.found:.1%} | {row.error:+.1%}" if row.gain else "- | -"
     return (
         f"| {name} | {world.between:.0%}, {world.within:.0%} | {design.baseline}, {design.afresh} x {design.picks}, "
-        f"{repeats} | {told.any_gain:.1%} | {found} | {told.drift:.1%} | {told.question:.1%} | {told.knob:.1%} "
-        f"| {told.held:.1%} ({told.first:.1%}) | {told.freedom:.0f} |"
+        f"{repeats} | {row.any_gain:.1%} | {found} | {row.drift:.1%} | {row.question:.1%} | {row.knob:.1%} "
+        f"| {row.held:.1%} ({row.first:.1%}) | {row.freedom:.0f} |"
     )
 
 

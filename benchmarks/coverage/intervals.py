@@ -58,11 +58,11 @@ def cell(world: World, freedom: int, repeats: str, draws: int, rng: np.random.Ge
     truth = 0.05
     for _ in range(draws):
         groups, more = _study(world, counts, pattern, truth, rng)
-        told = compare(groups["1"], groups["0"], pooled_scatter(groups))
-        assert told is not None
-        half = (np.log(told.hi) - np.log(told.lo)) / 2
-        held += abs(told.log_ratio - truth) <= half
-        low, high = told.next_start
+        comparison = compare(groups["1"], groups["0"], pooled_scatter(groups))
+        assert comparison is not None
+        half = (np.log(comparison.hi) - np.log(comparison.lo)) / 2
+        held += abs(comparison.log_ratio - truth) <= half
+        low, high = comparison.next_start
         ahead += low <= more <= high
         halves.append(half)
     oracle = _oracle(world, counts, pattern)
@@ -139,10 +139,10 @@ def inside_cell(
                     Reading(start, float(np.exp(luck + place * at + one)), place=at, repeat=repeat)
                     for repeat, one in enumerate(noise)
                 )
-        told = compare(groups["1"], groups["0"], pooled_scatter(groups))
-        assert told is not None
-        held += told.lo <= 1 <= told.hi
-        same += told.same_within(0.02) is True
-        halves.append((np.log(told.hi) - np.log(told.lo)) / 2)
+        comparison = compare(groups["1"], groups["0"], pooled_scatter(groups))
+        assert comparison is not None
+        held += comparison.lo <= 1 <= comparison.hi
+        same += comparison.same_within(0.02) is True
+        halves.append((np.log(comparison.hi) - np.log(comparison.lo)) / 2)
     across = 1.959964 * sqrt(2 * (between**2 + within**2 / repeats) / starts)
     return InsideCell(between, within, place, starts, draws, held / draws, float(median(halves)), across, same / draws)

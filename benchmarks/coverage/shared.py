@@ -59,7 +59,7 @@ class SharedTally:
         inside: Two configs of one start were said to differ.
         across: Two configs of different starts were said to differ.
         question: A question was answered, of two configs of one start and one of another.
-        knob: The best of one start was told from the best of the other.
+        knob: The best of one start was shown to differ from the best of the other.
         half_inside: Median half of the 95% interval inside a start, relative.
         half_across: Of that between two shared starts.
     """
@@ -129,8 +129,8 @@ def shared_tally(world: SharedWorld, design: SharedDesign, draws: int, rng: np.r
         names = [one for one in groups if one != "0"]
         first = {one: groups[one] for one in names if int(one) <= design.configs}
         other = {one: groups[one] for one in names if int(one) > design.configs}
-        told = best_of_each(first, other, scatter).gain
-        counts["knob"] += told is not None and told.separable is True
+        gain = best_of_each(first, other, scatter).gain
+        counts["knob"] += gain is not None and gain.separable is True
         halves[0].append(near.hi / near.ratio - 1)
         halves[1].append(far.hi / far.ratio - 1)
     shares = {name: count / draws for name, count in counts.items()}
@@ -166,8 +166,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     found = []
     for number, (world, design) in enumerate(cells()):
-        told = shared_tally(world, design, options.draws, np.random.default_rng(number))
-        found.append(asdict(told) | {"world": world._asdict(), "design": design._asdict()})
+        tally = shared_tally(world, design, options.draws, np.random.default_rng(number))
+        found.append(asdict(tally) | {"world": world._asdict(), "design": design._asdict()})
         print(json.dumps(found[-1]))
     if options.json:
         options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")

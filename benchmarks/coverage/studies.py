@@ -40,7 +40,7 @@ class Tally:
         won: It was the winner there.
         drift: The host was said to have drifted.
         question: The question was answered, of equal configs.
-        knob: The best of one half of the configs was told from the best of the other half.
+        knob: The best of one half of the configs was shown to differ from the best of the other half.
         error: Mean error of the claimed gain of the better config, relative.
         held: Of the picks' gains, by their fresh starts: the share whose 95% interval holds the truth.
         first: The same of what the search ranked first at a load, which owes it most to luck.
@@ -168,7 +168,7 @@ def _drifted(groups: Study, closing: int) -> bool:
         last = [one for one in mine["0"] if one.start == closing]
         pairs[load] = (before["0"], last, pooled_scatter(before))
     found = drifts(pairs)
-    return any(drift.told for drift in found.values())
+    return any(drift.shown for drift in found.values())
 
 
 def _answered(groups: Study, scatters: dict[int, Scatter]) -> bool:
@@ -181,7 +181,7 @@ def _answered(groups: Study, scatters: dict[int, Scatter]) -> bool:
 
 def _knob(mine: dict[str, list[Reading]], scatter: Scatter) -> bool:
     half = len(mine) // 2
-    told = best_of_each(
+    best = best_of_each(
         {c: r for c, r in mine.items() if 0 < int(c) <= half}, {c: r for c, r in mine.items() if int(c) > half}, scatter
     )
-    return told.gain is not None and told.gain.separable is True
+    return best.gain is not None and best.gain.separable is True

@@ -193,11 +193,11 @@ def causal(count: int, device: Any) -> Any:
 @torch.no_grad()
 def states_of(target: Any, tokens: Any) -> tuple[Any, Any]:
     """The target's three states behind each token, side by side, and its logits."""
-    told = target(input_ids=tokens, output_hidden_states=True, use_cache=False)
+    output = target(input_ids=tokens, output_hidden_states=True, use_cache=False)
     # hidden_states[i] goes into layer i. The last one has been normed, so the last layer's own is caught by a hook.
     caught = target.captured_last
-    states = [told.hidden_states[layer + 1] for layer in CAPTURED[:-1]]
-    return torch.cat([*states, caught], -1), told.logits
+    states = [output.hidden_states[layer + 1] for layer in CAPTURED[:-1]]
+    return torch.cat([*states, caught], -1), output.logits
 
 
 def catch_last(target: Any, layer: int) -> None:
@@ -216,8 +216,8 @@ def continued(target: Any, prompts: Any, length: int) -> Any:
 
     cache, given, parts = DynamicCache(), prompts, [prompts]
     for _ in range(length):
-        told = target(input_ids=given, past_key_values=cache, use_cache=True, logits_to_keep=1)
-        given = told.logits[:, -1:].argmax(-1)
+        output = target(input_ids=given, past_key_values=cache, use_cache=True, logits_to_keep=1)
+        given = output.logits[:, -1:].argmax(-1)
         parts.append(given)
     return torch.cat(parts, 1)
 

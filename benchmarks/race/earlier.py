@@ -3,7 +3,7 @@
     nice python -m benchmarks.race.earlier [--count 24] [--skip 300] [--launches 5] [--json PATH]
 
 On each fresh world the product's sampler races with nothing, with a table of the same world measured on a host half
-as fast, with one of another world, and with one that has no baseline. Told is the share of the exhaustive front's
+as fast, with one of another world, and with one that has no baseline. Given is the share of the exhaustive front's
 hypervolume after so many launches, in the mean over worlds, and how often the table was dropped by then.
 """
 

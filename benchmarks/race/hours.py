@@ -221,12 +221,12 @@ def rows(found: Sequence[tuple[Hours, Hours]]) -> Iterator[dict[str, object]]:
             row: dict[str, object] = {"group": group, "races": len(mine), "share": share}
             for name, part in (("median", 0.5), ("p90", 0.9)):
                 apart, shared = (quantile(values, part) for values in ends)
-                row[name] = {"apart": _told(apart), "shared": _told(shared), "ratio": _told(shared / apart)}
+                row[name] = {"apart": _finite(apart), "shared": _finite(shared), "ratio": _finite(shared / apart)}
             row["missed"] = [sum(map(math.isinf, values)) / len(mine) for values in ends]
             yield row
 
 
-def _told(value: float) -> float | None:
+def _finite(value: float) -> float | None:
     return round(value, 3) if math.isfinite(value) else None
 
 
@@ -258,15 +258,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if options.races:
                 with options.races.open("a", encoding="utf-8") as file:
                     file.writelines(json.dumps(asdict(one)) + "\n" for one in pair)
-    told = list(rows(found))
+    table = list(rows(found))
     floors = list(floor_rows(sources, read_spec(RunOptions(here=HERE, study=STUDY)), SHARES, prices))
-    for row in [*told, *floors]:
+    for row in [*table, *floors]:
         print(json.dumps(row))
     if options.json:
         tables = [f"{source.group}/{Path(source.where).name}" for source in sources]
         asked = {"tables": tables, "seeds": options.seeds, "budget": options.budget}
         options.json.write_text(
-            json.dumps({"asked": asked, "rows": told, "floors": floors}, indent=1) + "\n", encoding="utf-8"
+            json.dumps({"asked": asked, "rows": table, "floors": floors}, indent=1) + "\n", encoding="utf-8"
         )
     return 0
 

@@ -56,8 +56,8 @@ class _Watched(FrontierEntrant):
         self.past: list[LaunchRecord] = []
 
     def ask(self, fixed: SpecConfig | None) -> SpecConfig | None:
-        if fixed is None and (told := settled_by(self._sampler, self._study, self._axes, self.past)) is not None:
-            self.found.append(told)
+        if fixed is None and (stop := settled_by(self._sampler, self._study, self._axes, self.past)) is not None:
+            self.found.append(stop)
         return super().ask(fixed)
 
     def tell(self, launch: LaunchRecord) -> None:
@@ -72,14 +72,14 @@ def race(table: Table, *, seed: int, budget: int = 30) -> Stop:
     first = len(table.start)
     measured = [launch.asked for launch in launches]
     shares = tuple(table.share(measured[: first + place]) for place in range(len(entrant.found)))
-    stop = next((place for place, told in enumerate(entrant.found) if told.is_reached), None)
+    stop = next((place for place, found in enumerate(entrant.found) if found.is_reached), None)
     return Stop(
         table.name,
         seed,
         None if stop is None else first + stop,
         table.share(measured) if stop is None else shares[stop],
-        tuple(told.gain for told in entrant.found),
-        tuple(told.noise_gain for told in entrant.found),
+        tuple(found.gain for found in entrant.found),
+        tuple(found.noise_gain for found in entrant.found),
         shares,
     )
 

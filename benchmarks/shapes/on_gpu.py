@@ -77,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         for word in args.apart.split():
             run.apart(_shape(word))
     run.compare()
-    return 0 if not run.told["failures"] and not run.told["left"] else 1
+    return 0 if not run.results["failures"] and not run.results["left"] else 1
 
 
 class Run:
@@ -89,7 +89,7 @@ class Run:
         self.anchor = self.shapes[0]
         self.began = time.monotonic()
         self.site = ""
-        self.told: dict[str, Any] = {
+        self.results: dict[str, Any] = {
             "release": args.release, "algorithm": args.algorithm, "tp": args.tp, "fake": args.fake,
             "prefill_graphs": args.prefill_graphs, "anchor": str(self.anchor), "start_with": str(self.start_with),
             "one_start": [], "apart": [], "failures": [], "left": [], "comparison": {},
@@ -126,20 +126,20 @@ class Run:
         """Start once, and go through all shapes."""
         try:
             with self._server(self.start_with, "one-start") as (ports, token, boot_s):
-                self.told["boot_s"] = boot_s
+                self.results["boot_s"] = boot_s
                 client = ShapeClient(ports.http, token)
                 if not client.is_there():
                     self._failed("one-start", "the plugin does not answer; look for SEARCH_SHAPES in the log")
                     return
                 report = client.report()
-                self.told["report"] = {
+                self.results["report"] = {
                     "start": str(report.start),
                     "refuses": report.refuses,
                     "places": dict(report.places),
                 }
                 for place, shape in enumerate(self.walk):
                     if not self._time_for(self.args.shape_s):
-                        self.told["left"] += [f"one-start {place} {shape}" for shape in self.walk[place:]]
+                        self.results["left"] += [f"one-start {place} {shape}" for shape in self.walk[place:]]
                         break
                     if not self._one(client, ports, shape, place):
                         break
@@ -149,7 +149,7 @@ class Run:
     def apart(self, shape: Shape) -> None:
         """Start with one shape, as a study without the plugin would, and measure it."""
         if not self._time_for(self.args.boot_s + self.args.shape_s):
-            self.told["left"].append(f"apart {shape}")
+            self.results["left"].append(f"apart {shape}")
             return
         try:
             with self._server(shape, f"apart-{shape}", plugin=False) as (ports, _, boot_s):
@@ -160,8 +160,8 @@ class Run:
     def compare(self) -> None:
         """Beside one another: each shape that was started apart, and the anchor's places."""
         table: dict[str, Any] = {}
-        for apart in self.told["apart"]:
-            here = [row for row in self.told["one_start"] if row["shape"] == apart["shape"] and "c1_tpot_ms" in row]
+        for apart in self.results["apart"]:
+            here = [row for row in self.results["one_start"] if row["shape"] == apart["shape"] and "c1_tpot_ms" in row]
             if not here:
                 continue
             table[apart["shape"]] = {
@@ -175,17 +175,23 @@ class Run:
             if ratio is not None:
                 found = [round(value, 4) for value in (ratio.value, ratio.low, ratio.high)]
                 table[apart["shape"]]["batch_tps_ratio"] = found
-        anchors = [row for row in self.told["one_start"] if row["shape"] == str(self.anchor) and "c1_tpot_ms" in row]
+        anchors = [row for row in self.results["one_start"] if row["shape"] == str(self.anchor) and "c1_tpot_ms" in row]
         table["anchor_by_place"] = {
             name: [row[name] for row in anchors]
             for name in ("place", "greedy_text", "accept_c1", "c1_tpot_ms", "c100_tps")
         }
-        texts = {row["greedy_text"] for row in (*self.told["one_start"], *self.told["apart"]) if "greedy_text" in row}
+        texts = {
+            row["greedy_text"] for row in (*self.results["one_start"], *self.results["apart"]) if "greedy_text" in row
+        }
         table["greedy_texts"] = sorted(texts)
-        self.told["comparison"] = table
-        self.told["took_s"] = round(time.monotonic() - self.began, 1)
+        self.results["comparison"] = table
+        self.results["took_s"] = round(time.monotonic() - self.began, 1)
         self._write()
-        print(json.dumps({"comparison": table, "failures": self.told["failures"], "left": self.told["left"]}, indent=1))
+        print(
+            json.dumps(
+                {"comparison": table, "failures": self.results["failures"], "left": self.results["left"]}, indent=1
+            )
+        )
 
     def _one(self, client: ShapeClient, ports: PortBlock, shape: Shape, place: int) -> bool:
         row: dict[str, Any] = {"place": place, "shape": str(shape), "at_s": round(time.monotonic() - self.began, 1)}
@@ -291,19 +297,19 @@ class Run:
         return time.monotonic() - self.began + seconds < limit_s
 
     def _add(self, where: str, row: dict[str, Any]) -> None:
-        self.told[where].append(row)
+        self.results[where].append(row)
         print(json.dumps(row), flush=True)
         self._write()
 
     def _failed(self, what: str, why: str) -> None:
-        self.told["failures"].append({"what": what, "why": why})
+        self.results["failures"].append({"what": what, "why": why})
         print("FAILED", what, why, flush=True)
         self._write()
 
     def _write(self) -> None:
         path = Path(self.args.out)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(self.told, indent=1) + "\n", encoding="utf-8")
+        path.write_text(json.dumps(self.results, indent=1) + "\n", encoding="utf-8")
 
 
 def _greedy_text(ports: PortBlock, prompts: Sequence[Prompt], tokens: int) -> str:

@@ -51,12 +51,12 @@ class Hooks:
     def report(self, result: Any, scheduler: Any, *_: Any, **__: Any) -> Any:
         """After `Scheduler.get_internal_state`: what runs now, at all places, and how the last command ended."""
         try:
-            told = {"protocol": wire.PROTOCOL, "release": self._release, **self._switcher(scheduler).report()}
-            told["reserve_tokens"] = live.reserve_tokens()
+            answer = {"protocol": wire.PROTOCOL, "release": self._release, **self._switcher(scheduler).report()}
+            answer["reserve_tokens"] = live.reserve_tokens()
         except Exception as error:  # a report that fails must not take the server down
             log.exception("SEARCH_SHAPES: the report failed.")
-            told = {"protocol": wire.PROTOCOL, "release": self._release, "broken": f"the report failed: {error}"}
-        result.internal_state[wire.REPORT] = told
+            answer = {"protocol": wire.PROTOCOL, "release": self._release, "broken": f"the report failed: {error}"}
+        result.internal_state[wire.REPORT] = answer
         return result
 
     def _switcher(self, scheduler: Any) -> Switcher:

@@ -78,7 +78,7 @@ class LiveServer:
         if self.refuses():
             return {}
         topk, _, tokens = self.running()
-        told: dict[str, Shape | None] = {
+        found: dict[str, Shape | None] = {
             "worker": _shape(self._worker),
             "draft worker": _shape(self._draft),
             "settings": Shape(*(self._settings.get(f"speculative_{name}") for name in ("eagle_topk", *_names()))),
@@ -86,17 +86,17 @@ class LiveServer:
         draft, extend = self._draft.cuda_graph_runner, self._draft.cuda_graph_runner_for_draft_extend
         verify = self._target.decode_cuda_graph_runner
         if draft is not None:
-            told["draft graphs"] = Shape(draft.topk, draft.speculative_num_steps, tokens)
+            found["draft graphs"] = Shape(draft.topk, draft.speculative_num_steps, tokens)
         if extend is not None:
-            told["draft extend graphs"] = Shape(
+            found["draft extend graphs"] = Shape(
                 getattr(extend, "topk", topk), extend.speculative_num_steps, extend.captured_req_width
             )
         if hasattr(verify, "speculative_num_steps"):  # without decode graphs the eager runner stands there
-            told["verify graphs"] = Shape(topk, verify.speculative_num_steps, verify.speculative_num_draft_tokens)
+            found["verify graphs"] = Shape(topk, verify.speculative_num_steps, verify.speculative_num_draft_tokens)
         if topk == 1:
             chain = getattr(self._draft, "_topk1_score_indices_prealloc", None)
-            told["chain buffers"] = None if chain is None else Shape(1, int(chain.shape[1]), int(chain.shape[1]) + 1)
-        return told
+            found["chain buffers"] = None if chain is None else Shape(1, int(chain.shape[1]), int(chain.shape[1]) + 1)
+        return found
 
     def free_gb(self) -> float:
         """See `Server`."""

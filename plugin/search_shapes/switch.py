@@ -187,13 +187,13 @@ class Switcher:
     def _heard(self, word: str) -> str:
         """All ranks' problems in one text, each once; empty when no rank has any."""
         words = self._ranks.hear(word)
-        told: dict[str, list[int]] = {}
+        places: dict[str, list[int]] = {}
         for rank, text in enumerate(words):
             if text:
-                told.setdefault(text, []).append(rank)
-        if len(told) == 1 and len(next(iter(told.values()))) == len(words):
-            return next(iter(told))
-        return " ".join(f"Rank {', '.join(map(str, ranks))}: {text}" for text, ranks in told.items())
+                places.setdefault(text, []).append(rank)
+        if len(places) == 1 and len(next(iter(places.values()))) == len(words):
+            return next(iter(places))
+        return " ".join(f"Rank {', '.join(map(str, ranks))}: {text}" for text, ranks in places.items())
 
     def _make_room(self, now: Shape, last: Last) -> str:
         """Drop states until one more fits on the fullest rank; says why it cannot."""

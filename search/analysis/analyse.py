@@ -31,8 +31,8 @@ def judge(spec: StudySpec, launches: Sequence[LaunchRecord], memo: Memo | None =
     pooled = config_results(spec, launches, memo)
     arenas = arenas_of(spec, launches, pooled, memo)
     results = by_score(
-        replace(told, notes=ordered((*told.notes, *order_notes(told, order))))
-        for told in (with_gains(spec, result, arenas) for result in pooled)
+        replace(result_with_gains, notes=ordered((*result_with_gains.notes, *order_notes(result_with_gains, order))))
+        for result_with_gains in (with_gains(spec, result, arenas) for result in pooled)
     )
     drifts = host_drifts(launches, arenas)
     winners = load_winners(arenas, results)

@@ -121,10 +121,10 @@ class Arena:
         if not mine or not theirs:
             return None
         if not over.speculates:
-            return self.judge.gain(self.judge.told(mine), theirs)
+            return self.judge.gain(self.judge.fresh_or_all(mine), theirs)
         if not config.speculates:
-            told = self.judge.gain(self.judge.told(theirs), mine)
-            return None if told is None else told.inverse()
+            comparison = self.judge.gain(self.judge.fresh_or_all(theirs), mine)
+            return None if comparison is None else comparison.inverse()
         return self.judge.like_with_like(mine, theirs)
 
     def has_ratio(self, *configs: SpecConfig) -> bool:
@@ -142,9 +142,9 @@ class Arena:
             return None
         if self.expects is not None and {config, over} & self.extrapolated:
             return self.expects.gain(config, over, self.concurrency)
-        told = self._standing.get(config) if over == self.reference else None
-        told = told or self.compare(config, over)
-        return None if told is None else Gain.of(told)
+        comparison = self._standing.get(config) if over == self.reference else None
+        comparison = comparison or self.compare(config, over)
+        return None if comparison is None else Gain.of(comparison)
 
     def value(self, config: SpecConfig, *, confirmed: bool | None = None) -> Estimate | None:
         """The value of a config with its 95% interval, in the metric's unit; with the fit's band where extrapolated.
@@ -161,18 +161,18 @@ class Arena:
             for one in self.groups.get(config, ())
             if confirmed is None or confirmed is (one.fresh or one.prompt_set == HELD_OUT)
         ]
-        told = level_of(readings, self.scatter)
-        if told is None:
+        level = level_of(readings, self.scatter)
+        if level is None:
             return None
         ceiling = self.metric.ceiling
-        hi = told.hi if ceiling is None else min(told.hi, max(ceiling, told.value))
-        estimate = Estimate(told.value, told.lo, hi)  # a rate of 0 is no reading, and any other one counts as it is
+        hi = level.hi if ceiling is None else min(level.hi, max(ceiling, level.value))
+        estimate = Estimate(level.value, level.lo, hi)  # a rate of 0 is no reading, and any other one counts as it is
         return estimate if self.key[0] == RATE else _with_zeros(estimate, usable(readings), self.metric)
 
     def rate(self, config: SpecConfig, *, confirmed: bool | None = None) -> Estimate | None:
         """The same in tokens per second, of the arena of a rate."""
-        told = self.value(config, confirmed=confirmed)
-        return _turned(told) if told is not None and self.concurrency == 1 else told
+        value = self.value(config, confirmed=confirmed)
+        return _turned(value) if value is not None and self.concurrency == 1 else value
 
     def _expected_rate(self, config: SpecConfig) -> float:
         assert self.expects is not None
@@ -257,8 +257,8 @@ def _readings(axes: Sequence[Objective], launch: LaunchRecord) -> Iterator[tuple
     for phase in launch.phases:
         load = phase.concurrency
         metrics = [axis.metric for axis in axes if axis.concurrency == load]
-        told = [(RATE, _rate_in_its_unit), *((metric.name, _above_floor(metric)) for metric in metrics)]
-        for name, of in told:
+        metrics_of = [(RATE, _rate_in_its_unit), *((metric.name, _above_floor(metric)) for metric in metrics)]
+        for name, of in metrics_of:
             reading = reading_of(
                 phase,
                 of,
@@ -286,25 +286,25 @@ def _above_floor(metric: Metric) -> Callable[[PhaseResult], float | None]:
     return of
 
 
-def _with_zeros(told: Estimate, readings: Sequence[Reading], metric: Metric) -> Estimate:
+def _with_zeros(estimate: Estimate, readings: Sequence[Reading], metric: Metric) -> Estimate:
     """The value where some reading is zero, which has no logarithm: the plain mean over starts in place of the geometric.
 
     Args:
-        told: As the logarithms tell it, zeros counted as the metric's floor; its ends hold the mean too.
+        estimate: Of the logarithms, zeros counted as the metric's floor; its ends hold the mean too.
         readings: What it is of.
         metric: Theirs.
     """
     if not any(one.value <= metric.floor for one in readings):
-        return told
+        return estimate
     starts: dict[int, list[float]] = {}
     for one in readings:
         starts.setdefault(one.start, []).append(0.0 if one.value <= metric.floor else one.value)
     mean = fmean(map(fmean, starts.values()))
-    assert told.lo is not None and told.hi is not None, "a level has an interval"
-    return Estimate(mean, 0.0, max(told.hi, mean))
+    assert estimate.lo is not None and estimate.hi is not None, "a level has an interval"
+    return Estimate(mean, 0.0, max(estimate.hi, mean))
 
 
-def _turned(told: Estimate) -> Estimate:
+def _turned(estimate: Estimate) -> Estimate:
     """Milliseconds per token as tokens per second, and the other way round."""
-    lo, hi = (1000 / end if end else None for end in (told.hi, told.lo))
-    return Estimate(1000 / told.value, lo, hi)
+    lo, hi = (1000 / end if end else None for end in (estimate.hi, estimate.lo))
+    return Estimate(1000 / estimate.value, lo, hi)

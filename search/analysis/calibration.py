@@ -34,9 +34,9 @@ def predictions(spec: StudySpec, launches: Sequence[LaunchRecord]) -> PredictedV
     Left out are numbers of a config that nobody asked for (EFFECTIVE_DIFFERS), of garbage, and of launches that
     the host or this tool spoiled.
     """
-    told = [launch for launch in launches if launch.expected is not None and launch.outcome is not None]
-    numbers = [number for launch in told for number in _numbers(spec, launch)]
-    return PredictedValues(tuple(numbers), tuple(_sentences(numbers, told)))
+    expected = [launch for launch in launches if launch.expected is not None and launch.outcome is not None]
+    numbers = [number for launch in expected for number in _numbers(spec, launch)]
+    return PredictedValues(tuple(numbers), tuple(_sentences(numbers, expected)))
 
 
 def _numbers(spec: StudySpec, launch: LaunchRecord) -> Iterator[PredictedValue]:
@@ -47,10 +47,10 @@ def _numbers(spec: StudySpec, launch: LaunchRecord) -> Iterator[PredictedValue]:
         at = launch_load(launch, axis.concurrency)
         if at is None:
             continue
-        metric, told = _as_people_see_it(axis, band)
+        metric, shown = _as_people_see_it(axis, band)
         measured = at.rate if axis.link is not None else metric_estimate(axis.metric, launch.repeats(axis.concurrency))
         if measured is not None:
-            yield PredictedValue(launch.number, launch.config, axis.concurrency, metric, told, measured)
+            yield PredictedValue(launch.number, launch.config, axis.concurrency, metric, shown, measured)
 
 
 def _as_people_see_it(axis: Objective, band: Band) -> tuple[Metric, Band]:

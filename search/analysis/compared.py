@@ -143,8 +143,8 @@ def compared(sides: Sequence[Side], *, worth: float = WORTH, level: float = LEVE
         pairs.append((sides[0], sides[-1]))
     looked_at = sum(len(list(_raw(*pair))) for pair in pairs)
     each = level / max(1, looked_at)
-    told = [_pair(before, after, each, worth) for before, after in pairs]
-    steps, whole = tuple(told[: len(sides) - 1]), told[-1]
+    pairs_compared = [_pair(before, after, each, worth) for before, after in pairs]
+    steps, whole = tuple(pairs_compared[: len(sides) - 1]), pairs_compared[-1]
     return Compared(tuple(sides), steps, whole, tuple(_arrivals(steps, whole)) if len(sides) > 2 else ())
 
 
@@ -197,7 +197,7 @@ def _difference(before: Comparison, after: Comparison) -> Comparison:
 def _speed(before: Side, after: Side, config: SpecConfig, load: int) -> Comparison | None:
     both: dict[str, Sequence[Reading]] = {}
     for place, side in enumerate((before, after)):
-        both |= {f"{place} {name}": told for name, told in side.groups(load).items()}
+        both |= {f"{place} {name}": readings for name, readings in side.groups(load).items()}
     judge = Judge(pooled_scatter(both), higher_is_better(load))
     return judge.gain(after.readings[load][config], before.readings[load][config])
 

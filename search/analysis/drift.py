@@ -37,9 +37,9 @@ class HostDrift:
     changes: Mapping[int, Drift]
 
     @property
-    def told(self) -> list[int]:
+    def shown_at(self) -> list[int]:
         """Loads at which the rates differ beyond chance, and by more than a percent."""
-        return [load for load, one in self.changes.items() if one.told and abs(one.change.ratio - 1) > _MATTERS]
+        return [load for load, one in self.changes.items() if one.shown and abs(one.change.ratio - 1) > _MATTERS]
 
 
 def host_drifts(launches: Sequence[LaunchRecord], arenas: Mapping[Key, Arena]) -> list[HostDrift]:
@@ -68,14 +68,14 @@ def host_drifts(launches: Sequence[LaunchRecord], arenas: Mapping[Key, Arena]) -
             end = [one for one in mine if one.start == last[slot, config]]
             pairs[slot, config, arena.concurrency] = [one for one in mine if one.start not in closing], end, scatter
     found = drifts(pairs)
-    told = []
+    lines = []
     for slot, config in sorted(again, key=lambda key: (key[0], again[key][0].number)):
         loads = sorted(load for s, c, load in pairs if (s, c) == (slot, config) and (slot, config, load) in found)
         changes = {load: _as_rates(found[slot, config, load], load) for load in loads}
         if changes:
             earlier = tuple(one.number for one in again[slot, config] if one.number not in closing)
-            told.append(HostDrift(slot, config, earlier, last[slot, config], changes))
-    return told
+            lines.append(HostDrift(slot, config, earlier, last[slot, config], changes))
+    return lines
 
 
 def _closing(launches: Sequence[LaunchRecord]) -> int:
@@ -86,7 +86,7 @@ def _closing(launches: Sequence[LaunchRecord]) -> int:
 
 def _as_rates(drift: Drift, load: int) -> Drift:
     """At a concurrency of 1 readings are times per token."""
-    return Drift(drift.change.inverse(), drift.told) if load == 1 else drift
+    return Drift(drift.change.inverse(), drift.shown) if load == 1 else drift
 
 
 def slots_to_measure_again(launches: Sequence[LaunchRecord]) -> dict[int, SpecConfig]:
@@ -116,7 +116,7 @@ def slots_to_measure_again(launches: Sequence[LaunchRecord]) -> dict[int, SpecCo
 def drift_sentences(found: Sequence[HostDrift]) -> Iterator[str]:
     """For the first screen: drifts beyond chance, one sentence each."""
     for drift in found:
-        if loads := drift.told:
+        if loads := drift.shown_at:
             yield (
                 f"The host drifted: baseline {drift.config} on slot {drift.slot} measures {_listed(drift, loads)} in "
                 f"launch {drift.last} against {_earlier(drift)}. Configs measured in between may differ by as much for "
@@ -127,7 +127,7 @@ def drift_sentences(found: Sequence[HostDrift]) -> Iterator[str]:
 def steady_sentences(found: Sequence[HostDrift]) -> Iterator[str]:
     """For the remarks: baselines of which no drift is shown."""
     for drift in found:
-        if not drift.told:
+        if not drift.shown_at:
             yield (
                 f"No drift of the host is shown: baseline {drift.config} on slot {drift.slot} measures "
                 f"{_listed(drift, list(drift.changes))} in launch {drift.last} against {_earlier(drift)}."
@@ -160,10 +160,10 @@ def order_effects(launches: Sequence[LaunchRecord]) -> dict[int, float]:
             rates = [rate_tps(repeat) for repeat in repeats]
             if len(rates) > 1 and min(rates[0], rates[-1]) > 0:
                 shifts.setdefault(load, []).append(log(rates[-1] / rates[0]))
-    return {load: exp(mean) for load, found in sorted(shifts.items()) if (mean := _told(found)) is not None}
+    return {load: exp(mean) for load, found in sorted(shifts.items()) if (mean := _beyond_chance(found)) is not None}
 
 
-def _told(shifts: Sequence[float]) -> float | None:
+def _beyond_chance(shifts: Sequence[float]) -> float | None:
     if len(shifts) < _FEWEST_LAUNCHES:
         return None
     mean = fmean(shifts)
@@ -191,11 +191,11 @@ def slot_sentences(launches: Sequence[LaunchRecord], arenas: Mapping[Key, Arena]
                 )
                 if here and there:
                     pairs[slot, config, arena.concurrency] = here, there, arena.scatter
-    told = drifts(pairs)
+    drifted = drifts(pairs)
     parts: dict[tuple[int, SpecConfig], list[str]] = {}
     for slot, config, load in sorted(pairs, key=lambda key: (key[0], key[1].config_id, key[2])):
-        found = told.get((slot, config, load))
-        if found is not None and found.told and abs(found.change.ratio - 1) > _MATTERS:
+        found = drifted.get((slot, config, load))
+        if found is not None and found.shown and abs(found.change.ratio - 1) > _MATTERS:
             change = Gain.of(_as_rates(found, load).change)
             parts.setdefault((slot, config), []).append(f"{gain_words(change)} at C={load}")
     return [

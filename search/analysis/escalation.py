@@ -43,14 +43,14 @@ class Worth:
     @property
     def words(self) -> str:
         """`C=30: `b` there against `a` here +4.1% [+2.0%, +6.2%], shown; `off` alone +0.3% […]`."""
-        told = f"C={self.concurrency}: `{self.after}` there against `{self.before}` here "
+        sentence = f"C={self.concurrency}: `{self.after}` there against `{self.before}` here "
         if self.gain is None:
-            return f"{told}cannot be compared"
-        told += f"{gain_words(self.gain)}, {'shown' if self.shown else 'not shown'}"
+            return f"{sentence}cannot be compared"
+        sentence += f"{gain_words(self.gain)}, {'shown' if self.shown else 'not shown'}"
         if self.engine_alone is not None:
             base, gain = self.engine_alone
-            told += f"; the other engine by itself brings {gain_words(gain)} (`{base}`)"
-        return told
+            sentence += f"; the other engine by itself brings {gain_words(gain)} (`{base}`)"
+        return sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +98,8 @@ class EscalationAnswer:
             return "what it was worth is not known, for nothing there can be compared yet"
         shown = [(one, gain) for one, gain in compared if one.shown]
         if shown:
-            told = [f"{gain_words(gain)} at C={one.concurrency} with `{one.after}`" for one, gain in shown]
-            return f"worth {', '.join(told)}; see `{self.study}`"
+            parts = [f"{gain_words(gain)} at C={one.concurrency} with `{one.after}`" for one, gain in shown]
+            return f"worth {', '.join(parts)}; see `{self.study}`"
         ahead = [(one, gain) for one, gain in compared if one.after.speculates and gain.value > 1]
         if not ahead:
             return "no gain over the first phase is shown"
@@ -147,7 +147,7 @@ def worth_of(first: tuple[Judgement, Side], second: tuple[Judgement, Side]) -> t
 def _worth(load: int, before: LoadWinner, after: LoadWinner, first: Side, second: Side, level: float) -> Worth:
     both: dict[str, Sequence[Reading]] = {}
     for place, side in enumerate((first, second)):
-        both |= {f"{place} {name}": told for name, told in side.groups(load).items()}
+        both |= {f"{place} {name}": readings for name, readings in side.groups(load).items()}
     judge = Judge(pooled_scatter(both), higher_is_better(load))
     mine, theirs = first.readings.get(load, {}), second.readings.get(load, {})
     gain = _gain(judge, theirs, after.config, mine, before.config)
@@ -168,5 +168,5 @@ def _gain(
 ) -> Gain | None:
     if after not in theirs or before not in mine:
         return None
-    told = judge.gain(judge.told(theirs[after]), judge.told(mine[before]))
-    return None if told is None else Gain.of(told)
+    gain = judge.gain(judge.fresh_or_all(theirs[after]), judge.fresh_or_all(mine[before]))
+    return None if gain is None else Gain.of(gain)

@@ -37,9 +37,9 @@ class Gain:
     comparison: Comparison | None = field(default=None, repr=False)
 
     @classmethod
-    def of(cls, told: Comparison) -> Gain:
+    def of(cls, comparison: Comparison) -> Gain:
         """A comparison as it is printed."""
-        return cls(told.ratio, told.lo, told.hi, told.assumed, comparison=told)
+        return cls(comparison.ratio, comparison.lo, comparison.hi, comparison.assumed, comparison=comparison)
 
     @property
     def separable(self) -> bool | None:

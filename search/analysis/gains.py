@@ -74,8 +74,8 @@ def _score(gains: Sequence[Gain | None]) -> Estimate | None:
     if len(known) < len(gains):
         return None
     score = math.sqrt(math.prod(gain.value for gain in known))
-    told = [gain.comparison for gain in known if gain.comparison is not None]
-    if len(told) == len(known) and (mean := pooled(told)) is not None:
+    comparisons = [gain.comparison for gain in known if gain.comparison is not None]
+    if len(comparisons) == len(known) and (mean := pooled(comparisons)) is not None:
         return Estimate(mean.ratio, mean.lo, mean.hi)
     ends = [[gain.value if end is None else end for gain, end in pairs] for pairs in _ends(known)]
     lo, hi = (math.sqrt(math.prod(end)) for end in ends)

@@ -36,7 +36,9 @@ def headlines(
     if not winners:
         return ["No load has a measured baseline yet, so nothing can be compared."] if results else []
     runs = _runs(winners)
-    if not any(winner.compared for winner in winners) and not any(told.tied or told.gain for told in at_objectives):
+    if not any(winner.compared for winner in winners) and not any(
+        at_objective.tied or at_objective.gain for at_objective in at_objectives
+    ):
         return [*map(_objective_sentence, at_objectives), *_baselines_alone(winners)]
     measured = [winner for winner in winners if not winner.only_expected]
     runs = _runs(measured)
@@ -128,9 +130,9 @@ def _objective_sentence(winner: ObjectiveWinner) -> str:
         gain = f", {gain_words(winner.gain)} better than {winner.baseline}"
     others = [] if winner.assumed else [config for config in winner.tied if config != winner.config]
     tie = f" (a tie with {listed(others)})" if others else ""
-    told = ", extrapolated" if winner.extrapolated else ""
+    suffix = ", extrapolated" if winner.extrapolated else ""
     title = winner.objective.title
-    return f"{title[:1].upper()}{title[1:]}: {winner.config}, {metric.words(ends.value)}{known}{gain}{tie}{told}."
+    return f"{title[:1].upper()}{title[1:]}: {winner.config}, {metric.words(ends.value)}{known}{gain}{tie}{suffix}."
 
 
 def _with_bounds(rate: Estimate) -> str:
@@ -138,8 +140,8 @@ def _with_bounds(rate: Estimate) -> str:
     return f"{rate.value:.1f}{known}"
 
 
-def _tie(winner: LoadWinner, told: SpecConfig) -> str:
-    others = [config for config in (winner.config, *winner.tied) if config != told]
+def _tie(winner: LoadWinner, other: SpecConfig) -> str:
+    others = [config for config in (winner.config, *winner.tied) if config != other]
     if not others or winner.assumed:
         return ""  # on assumed scatter nothing can be distinguished from anything
     return f" (a tie with {listed(others)}{_same(winner, others)})"

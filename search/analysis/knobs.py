@@ -40,7 +40,7 @@ _OF_SPECULATION = frozenset(CORE_KNOBS) - {"allreduce_fusion"}
 class Rivals:
     """Two values of a knob against each other in one arena."""
 
-    told: BestOfEach
+    best: BestOfEach
     alone: Comparison | None
     pairs: int
 
@@ -54,14 +54,14 @@ def rivals(arena: Arena, knob: str, mine: Sequence[SpecConfig], theirs: Sequence
         mine: Configs with one value.
         theirs: With another.
     """
-    told = best_of_each(
+    best = best_of_each(
         _groups(arena, mine), _groups(arena, theirs), arena.scatter, higher_is_better=arena.judge.higher_is_better
     )
     others = {_without(config, knob): config for config in theirs}
     pairs = [(config, others[rest]) for config in mine if (rest := _without(config, knob)) in others]
     told_apart = [arena.compare(one, other) for one, other in pairs if arena.has_ratio(one, other)]
     known = [gain for gain in told_apart if gain is not None]
-    return Rivals(told, pooled(known), len(known))
+    return Rivals(best, pooled(known), len(known))
 
 
 def knob_table(spec: StudySpec, arenas: Mapping[Key, Arena]) -> Iterator[KnobWorth]:
@@ -84,10 +84,10 @@ def _rows(arena: Arena, knob: str, values: Mapping[KnobValue, Sequence[SpecConfi
         if name == best:
             continue
         found = rivals(arena, knob, values[best], values[name])
-        told = found.told
-        if told.gain is None or told.best is None or told.other is None:
+        comparison = found.best
+        if comparison.gain is None or comparison.best is None or comparison.other is None:
             continue
-        one, other = SpecConfig.from_id(told.best), SpecConfig.from_id(told.other)
+        one, other = SpecConfig.from_id(comparison.best), SpecConfig.from_id(comparison.other)
         if not arena.has_ratio(one, other):
             continue
         yield KnobWorth(
@@ -97,8 +97,8 @@ def _rows(arena: Arena, knob: str, values: Mapping[KnobValue, Sequence[SpecConfi
             other=name,
             best=one,
             other_best=other,
-            gain=Gain.of(told.gain),
-            picked_afresh=told.picked_afresh,
+            gain=Gain.of(comparison.gain),
+            picked_afresh=comparison.picked_afresh,
             differ_too=tuple(
                 sorted(
                     rest
@@ -131,9 +131,9 @@ def contenders(
                 continue
             values = values_of(arena, question.knob)
             for other in question.against:
-                told = rivals(arena, question.knob, values.get(question.value, []), values.get(other, [])).told
-                settled = told.gain is None or told.picked_afresh or told.gain.separable is True
-                for value, best in ((question.value, told.best), (other, told.other)):
+                rival = rivals(arena, question.knob, values.get(question.value, []), values.get(other, [])).best
+                settled = rival.gain is None or rival.picked_afresh or rival.gain.separable is True
+                for value, best in ((question.value, rival.best), (other, rival.other)):
                     if best is None:
                         continue
                     config = SpecConfig.from_id(best)
@@ -150,7 +150,7 @@ def contenders(
 
 def _rank(arena: Arena, config: SpecConfig) -> float:
     """Mean logarithm of its readings, more being better: which value is held against the others, and nothing else."""
-    logs = [log(one.value) for one in usable(arena.judge.told(arena.groups[config]))]
+    logs = [log(one.value) for one in usable(arena.judge.fresh_or_all(arena.groups[config]))]
     if not logs:
         return -inf
     return sum(logs) / len(logs) * (1 if arena.judge.higher_is_better else -1)

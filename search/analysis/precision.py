@@ -13,14 +13,14 @@ from search.stats.scatter import ASSUMED, ENOUGH
 
 def assumed_sentences(spec: StudySpec, arenas: Mapping[Key, Arena]) -> Iterator[str]:
     """For the first screen: objectives at which too little was started twice for any claim."""
-    told = [
+    assumed = [
         arena
         for key in dict.fromkeys(map(key_of, spec.axes))
         if (arena := arenas.get(key)) is not None and arena.scatter.assumed and arena.verdict is not None
         and any(config.speculates for config in arena.open) and arena.reference is not None
     ]  # fmt: skip
-    if told:
-        known = ", ".join(f"{arena.scatter.start_freedom:.0f} {_where(arena)}" for arena in told)
+    if assumed:
+        known = ", ".join(f"{arena.scatter.start_freedom:.0f} {_where(arena)}" for arena in assumed)
         yield (
             f"Assumed scatter: too little was started twice to know how far starts of one config differ (pooled degrees "
             f"of freedom: {known}; {ENOUGH} are needed). Intervals rest on an assumed {ASSUMED.between:.0%} between "
@@ -53,10 +53,10 @@ def _shares(arena: Arena) -> str:
     """What the interval of the best gain is wide because of."""
     if arena.verdict is None or not arena.verdict.standings:
         return ""
-    told: Comparison | None = next((one.gain for one in arena.verdict.standings if one.gain is not None), None)
-    if told is None or told.assumed:
+    comparison: Comparison | None = next((one.gain for one in arena.verdict.standings if one.gain is not None), None)
+    if comparison is None or comparison.assumed:
         return ""
-    shares = told.shares
+    shares = comparison.shares
     parts = [
         f"{share:.0%} {name}"
         for share, name in ((shares.starts, "starts"), (shares.repeats, "repeats"), (shares.prompts, "prompts"))

@@ -22,7 +22,7 @@ _NO_PART = "it takes part in no comparison"
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _Compared:
     """One comparison of a question.
 
     Attributes:
@@ -54,12 +54,12 @@ def verdicts(
     level = LEVEL / max(1, len(spec.questions))
     found = []
     for name, question in spec.questions.items():
-        told = (
+        answer = (
             _of_knobs(question, arenas, lossy)
             if isinstance(question, KnobQuestionSpec)
             else _of_configs(question, arenas, launches, lossy)
         )
-        parts = [(subject, list(ones)) for subject, ones in told]
+        parts = [(subject, list(ones)) for subject, ones in answer]
         every = [one for _, ones in parts for one in ones]
         verdict = finding([one.gain for one in every], level=level, worth=spec.worth)
         guessed = list(dict.fromkeys(config for one in every for config in one.guessed))
@@ -79,7 +79,7 @@ def _of_configs(
     arenas: Mapping[Key, Arena],
     launches: Sequence[LaunchRecord],
     lossy: Collection[SpecConfig],
-) -> Iterator[tuple[str, Iterator[_Told]]]:
+) -> Iterator[tuple[str, Iterator[_Compared]]]:
     config = SpecConfig.from_id(question.config)
     for other in map(SpecConfig.from_id, question.against):
         yield (
@@ -94,26 +94,26 @@ def _pair(
     pair: tuple[SpecConfig, SpecConfig],
     launches: Sequence[LaunchRecord],
     lossy: Collection[SpecConfig],
-) -> _Told:
+) -> _Compared:
     config, other = pair
     if barred := [one for one in pair if one in lossy]:
-        return _Told(None, missing=tuple(f"the answers of {one} are lossy: {_NO_PART}" for one in barred))
+        return _Compared(None, missing=tuple(f"the answers of {one} are lossy: {_NO_PART}" for one in barred))
     missing = [one for one in (config, other) if arena is None or one not in arena.groups]
     if arena is None or missing:
-        return _Told(None, missing=tuple(_why_missing(one, load, launches) for one in missing))
+        return _Compared(None, missing=tuple(_why_missing(one, load, launches) for one in missing))
     guessed = [one for one in (config, other) if one in arena.extrapolated]
     gain = arena.gain(config, other)
     if guessed and gain is not None:
-        return _Told(None, f"the model expects {gain_words(gain)} at C={load}", guessed=tuple(guessed))
-    told = arena.compare(config, other)
-    if told is None:
-        return _Told(None, missing=(f"{config} and {other} have no number to compare at C={load}",))
-    return _Told(told, _at(Gain.of(told), load))
+        return _Compared(None, f"the model expects {gain_words(gain)} at C={load}", guessed=tuple(guessed))
+    comparison = arena.compare(config, other)
+    if comparison is None:
+        return _Compared(None, missing=(f"{config} and {other} have no number to compare at C={load}",))
+    return _Compared(comparison, _at(Gain.of(comparison), load))
 
 
 def _of_knobs(
     question: KnobQuestionSpec, arenas: Mapping[Key, Arena], lossy: Collection[SpecConfig]
-) -> Iterator[tuple[str, Iterator[_Told]]]:
+) -> Iterator[tuple[str, Iterator[_Compared]]]:
     for other in question.against:
         yield (
             f"best of {question.knob} {question.value} against best of {question.knob} {other}",
@@ -123,23 +123,25 @@ def _of_knobs(
 
 def _values(
     question: KnobQuestionSpec, other: int | str, arena: Arena | None, load: int, lossy: Collection[SpecConfig]
-) -> _Told:
+) -> _Compared:
     if arena is not None and (guess := _guessed(question, other, arena)) is not None:
         return guess
     values = {} if arena is None or arena.only_expected else values_of(arena, question.knob)
     missing = tuple(value for value in (question.value, other) if value not in values)
     if arena is None or missing:
-        return _Told(None, missing=tuple(_why_no_config(question.knob, value, arena, load, lossy) for value in missing))
+        return _Compared(
+            None, missing=tuple(_why_no_config(question.knob, value, arena, load, lossy) for value in missing)
+        )
     found = rivals(arena, question.knob, values[question.value], values[other])
-    told = found.told
-    if told.gain is None or told.best is None or told.other is None:
-        return _Told(None, missing=(f"nothing can be compared at C={load}",))
-    words = f"{_at(Gain.of(told.gain), load)} ({told.best} and {told.other}"
-    words += ", started again after the choice)" if told.picked_afresh else ")"
+    comparison = found.best
+    if comparison.gain is None or comparison.best is None or comparison.other is None:
+        return _Compared(None, missing=(f"nothing can be compared at C={load}",))
+    words = f"{_at(Gain.of(comparison.gain), load)} ({comparison.best} and {comparison.other}"
+    words += ", started again after the choice)" if comparison.picked_afresh else ")"
     if found.alone is not None:
         pairs = f"{found.pairs} pair{'' if found.pairs == 1 else 's'}"
         words += f", {gain_words(Gain.of(found.alone))} at fixed other knobs ({pairs})"
-    return _Told(told.gain, words)
+    return _Compared(comparison.gain, words)
 
 
 def _why_no_config(knob: str, value: int | str, arena: Arena | None, load: int, lossy: Collection[SpecConfig]) -> str:
@@ -151,7 +153,7 @@ def _why_no_config(knob: str, value: int | str, arena: Arena | None, load: int, 
     return f"what was measured with {knob} {value} at C={load} ({', '.join(barred)}) has lossy answers: {_NO_PART}"
 
 
-def _guessed(question: KnobQuestionSpec, other: int | str, arena: Arena) -> _Told | None:
+def _guessed(question: KnobQuestionSpec, other: int | str, arena: Arena) -> _Compared | None:
     """What the fit expects where it thinks the best of a value to be a config that it only extrapolates to.
 
     None where the bests of both values rest on data, and where nothing is fitted.
@@ -170,7 +172,7 @@ def _guessed(question: KnobQuestionSpec, other: int | str, arena: Arena) -> _Tol
     if not guessed or gain is None:
         return None
     words = f"the model expects {gain_words(gain)} at C={load} ({best[0]} and {best[1]})"
-    return _Told(None, words, guessed=tuple(guessed))
+    return _Compared(None, words, guessed=tuple(guessed))
 
 
 def _to_decide(spec: StudySpec, guessed: Sequence[SpecConfig]) -> str:

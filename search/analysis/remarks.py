@@ -48,9 +48,9 @@ def _outputs(results: Sequence[ConfigResult], launches: Sequence[LaunchRecord]) 
                 f"{result.config} is not lossless at C={decisive.concurrency}, so it is neither ranked nor recommended: "
                 f"{decisive.why}."
             )
-    told = [result for result in results if (check := worst(result.lossless)) and check.verdict == "lossless"]
-    if told:
-        yield f"Lossless against the baseline: {', '.join(str(result.config) for result in told)}."
+    lossless = [result for result in results if (check := worst(result.lossless)) and check.verdict == "lossless"]
+    if lossless:
+        yield f"Lossless against the baseline: {', '.join(str(result.config) for result in lossless)}."
     for result in results:
         decisive = worst(result.lossless)
         if decisive is not None and decisive.verdict == "not judged":
@@ -66,13 +66,13 @@ def _unequal_workers(launches: Sequence[LaunchRecord]) -> Iterator[str]:
     for one, other in (pair for first in trees.values() for pair in combinations(first.values(), 2)):
         for load in sorted({phase.concurrency for phase in one.phases}):
             mine, theirs = one.repeats(load), other.repeats(load)
-            told = accept_ratio(mine[0], theirs[0]) if mine and theirs else None
-            if told is None or told.lo is None or told.hi is None or told.lo <= 1 <= told.hi:
+            ratio = accept_ratio(mine[0], theirs[0]) if mine and theirs else None
+            if ratio is None or ratio.lo is None or ratio.hi is None or ratio.lo <= 1 <= ratio.hi:
                 continue
-            if abs(told.value - 1) > _ACCEPT_MATTERS:
+            if abs(ratio.value - 1) > _ACCEPT_MATTERS:
                 yield (
                     f"{one.config} and {other.config} draft the same tree, but accept {mine[0].accept_length:.2f} and "
-                    f"{theirs[0].accept_length:.2f} tokens per pass at C={load} ({gain_words(told)}). In a correct server "
+                    f"{theirs[0].accept_length:.2f} tokens per pass at C={load} ({gain_words(ratio)}). In a correct server "
                     "they would be equal."
                 )
 

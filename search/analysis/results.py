@@ -209,10 +209,10 @@ def metric_estimate(metric: Metric, repeats: tuple[PhaseResult, ...]) -> Estimat
         return rate_of(tpot_estimate(repeats, rng=rng))
     if metric is METRICS["output_tps"]:
         return throughput_estimate(repeats, rng=rng)
-    told = mean_estimate(values, rng=rng)
-    if metric.ceiling is None or told.hi is None:
-        return told
-    return replace(told, hi=min(told.hi, max(metric.ceiling, told.value)))
+    mean = mean_estimate(values, rng=rng)
+    if metric.ceiling is None or mean.hi is None:
+        return mean
+    return replace(mean, hi=min(mean.hi, max(metric.ceiling, mean.value)))
 
 
 def launch_load(launch: LaunchRecord, concurrency: int) -> LoadResult | None:

@@ -66,9 +66,9 @@ def schedule_of(winners: Sequence[LoadWinner], results: Sequence[ConfigResult]) 
         winners: Ascending by load; those that a fit alone expects are left out.
         results: Of all configs.
     """
-    told = [winner for winner in winners if not winner.only_expected]
+    measured = [winner for winner in winners if not winner.only_expected]
     stretches: list[Stretch] = []
-    for winner in told:
+    for winner in measured:
         config = winner.config if winner.claimed else winner.baseline
         last = stretches[-1] if stretches else None
         if last is not None and _goes_on(last.config, winner):
@@ -79,7 +79,7 @@ def schedule_of(winners: Sequence[LoadWinner], results: Sequence[ConfigResult]) 
         gain = winner.gain if config.speculates else None
         start = winner.concurrency if stretches else 1
         stretches.append(Stretch(start, config, (winner.concurrency,), gain, winner.claimed))
-    return Schedule(tuple(stretches), _single(told, results))
+    return Schedule(tuple(stretches), _single(measured, results))
 
 
 def _goes_on(config: SpecConfig, winner: LoadWinner) -> bool:

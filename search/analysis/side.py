@@ -67,7 +67,9 @@ class Side:
 
     def baseline(self, load: int) -> SpecConfig | None:
         """The best one measured at a load."""
-        bases = {name: told for name, told in self.groups(load).items() if not SpecConfig.from_id(name).speculates}
+        bases = {
+            name: readings for name, readings in self.groups(load).items() if not SpecConfig.from_id(name).speculates
+        }
         return SpecConfig.from_id(self.judge(load).best(bases)) if bases else None
 
     def gain(self, config: SpecConfig, load: int) -> Comparison | None:
@@ -77,7 +79,7 @@ class Side:
         if base is None or mine is None or not config.speculates:
             return None
         judge = self.judge(load)
-        return judge.gain(judge.told(mine), self.readings[load][base])
+        return judge.gain(judge.fresh_or_all(mine), self.readings[load][base])
 
     @cached_property
     def verdicts(self) -> Mapping[int, Verdict]:
@@ -89,5 +91,5 @@ class Side:
             for load in self.loads
         }
         bases = [config.config_id for config in self.configs if not config.speculates]
-        told = study_winners(contests, bases, lambda name: simplicity(SpecConfig.from_id(name)))
-        return {load: told[load] for load in self.loads}
+        by_load = study_winners(contests, bases, lambda name: simplicity(SpecConfig.from_id(name)))
+        return {load: by_load[load] for load in self.loads}

@@ -130,9 +130,9 @@ def _paces(arenas: Mapping[int, Arena]) -> dict[SpecConfig, dict[int, float]]:
     found: dict[SpecConfig, dict[int, float]] = {}
     for load, arena in arenas.items():
         for config in sorted(arena.open, key=simplicity):
-            told = level_of(arena.judge.told(arena.groups[config]), arena.scatter)
-            if told is not None:
-                found.setdefault(config, {})[load] = _pace(told.value, load)
+            estimate = level_of(arena.judge.fresh_or_all(arena.groups[config]), arena.scatter)
+            if estimate is not None:
+                found.setdefault(config, {})[load] = _pace(estimate.value, load)
     return found
 
 
@@ -201,58 +201,58 @@ def _switches(whole: Mapping[SpecConfig, Paces], traffic: Traffic, base: Paces) 
 
 def traffic_sentences(spec: StudySpec, arenas: Mapping[Key, Arena], traffic: Traffic | None = None) -> list[str]:
     """The answer in words; none without traffic."""
-    told = traffic_answer(spec, arenas, traffic)
-    return [] if told is None else list(_sentences(told))
+    answer = traffic_answer(spec, arenas, traffic)
+    return [] if answer is None else list(_sentences(answer))
 
 
-def _sentences(told: TrafficAnswer) -> Iterator[str]:
-    words = told.traffic.words
-    if told.reference is None or told.best is None:
-        at = ", ".join(map(str, told.unmeasured))
+def _sentences(answer: TrafficAnswer) -> Iterator[str]:
+    words = answer.traffic.words
+    if answer.reference is None or answer.best is None:
+        at = ", ".join(map(str, answer.unmeasured))
         yield f"Traffic ({words}): no baseline was measured at {'C=' + at if at else 'all of its loads'}, so nothing can be said of it."
         return
-    yield f"Traffic ({words}, of a day on {told.reference}): {_best(told)}"
-    yield from _schedule(told)
-    if len(told.switches) > 1:
-        low = told.traffic.loads[0]
+    yield f"Traffic ({words}, of a day on {answer.reference}): {_best(answer)}"
+    yield from _schedule(answer)
+    if len(answer.switches) > 1:
+        low = answer.traffic.loads[0]
         parts = [
             f"{switch.config} {'at first' if not place else f'from {switch.share:.0%} on'}"
-            for place, switch in enumerate(told.switches)
+            for place, switch in enumerate(answer.switches)
         ]
         yield f"Traffic by the share of C={low}, the other loads in proportion: {', '.join(parts)} (as measured)."
-    elif told.switches:
-        yield f"Traffic: {told.switches[0].config} is the best single config at any share of C={told.traffic.loads[0]} (as measured)."
+    elif answer.switches:
+        yield f"Traffic: {answer.switches[0].config} is the best single config at any share of C={answer.traffic.loads[0]} (as measured)."
 
 
-def _best(told: TrafficAnswer) -> str:
-    gain, verdict = told.shown, told.verdict
+def _best(answer: TrafficAnswer) -> str:
+    gain, verdict = answer.shown, answer.verdict
     if gain is not None and verdict is not None:
-        low, high = (told.hours(1 / end) for end in (gain.lo, gain.hi))
+        low, high = (answer.hours(1 / end) for end in (gain.lo, gain.hi))
         return (
             f"{verdict.winner} serves it best, {gain_percent(gain.ratio)} [{gain_percent(gain.lo)}, {gain_percent(gain.hi)}] over {verdict.reference}: "
-            f"{told.hours(1 / gain.ratio):.1f} [{low:.1f}, {high:.1f}] GPU hours a day of a server with {told.gpus} GPUs."
+            f"{answer.hours(1 / gain.ratio):.1f} [{low:.1f}, {high:.1f}] GPU hours a day of a server with {answer.gpus} GPUs."
         )
-    best, reference = told.best, told.reference
+    best, reference = answer.best, answer.reference
     assert best is not None and reference is not None
     if best == reference:
         return f"{reference} serves it best as far as measured; no single config saves time."
-    time = told.times[best]
+    time = answer.times[best]
     assumed = ", on assumed scatter" if verdict is not None and verdict.assumed else ""
     return (
-        f"no gain is shown{assumed}; as measured {best} would need {time:.1%} of the time, which saves {told.hours(time):.1f} GPU hours a day "
-        f"of a server with {told.gpus} GPUs."
+        f"no gain is shown{assumed}; as measured {best} would need {time:.1%} of the time, which saves {answer.hours(time):.1f} GPU hours a day "
+        f"of a server with {answer.gpus} GPUs."
     )
 
 
-def _schedule(told: TrafficAnswer) -> Iterator[str]:
-    assert told.best is not None
-    single = told.times[told.best]
-    added = told.hours(told.schedule_time) - told.hours(single)
-    if len(set(told.schedule.values())) == 1 or added <= 0:
+def _schedule(answer: TrafficAnswer) -> Iterator[str]:
+    assert answer.best is not None
+    single = answer.times[answer.best]
+    added = answer.hours(answer.schedule_time) - answer.hours(single)
+    if len(set(answer.schedule.values())) == 1 or added <= 0:
         return
-    parts = _runs(told.schedule)
+    parts = _runs(answer.schedule)
     yield (
-        f"Traffic by a schedule ({parts}) would save {added:.1f} GPU hours a day more than {told.best} alone, as measured: it takes as "
+        f"Traffic by a schedule ({parts}) would save {added:.1f} GPU hours a day more than {answer.best} alone, as measured: it takes as "
         "many servers, or one that switches."
     )
 

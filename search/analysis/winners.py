@@ -99,8 +99,8 @@ def beyond_winners(arenas: Mapping[Key, Arena], winners: Sequence[LoadWinner]) -
     for winner in winners:
         arena = arenas[RATE, winner.concurrency]
         left_out = [config for config in arena.extrapolated - arena.open if config.speculates]
-        told = [(config, arena.gain(config, winner.config)) for config in left_out]
-        ahead = [(gain.value, config) for config, gain in told if gain is not None and gain.value > 1]
+        gains = [(config, arena.gain(config, winner.config)) for config in left_out]
+        ahead = [(gain.value, config) for config, gain in gains if gain is not None and gain.value > 1]
         if not ahead:
             continue
         _, best = min(ahead, key=lambda one: (-one[0], simplicity(one[1])))
@@ -206,7 +206,7 @@ def _winner(arena: Arena, results: Mapping[SpecConfig, ConfigResult]) -> LoadWin
     )
     gain = arena.gain(config, reference)
     assert gain is not None
-    told = [standing.gain for standing in verdict.standings if standing.gain is not None]
+    gains = [standing.gain for standing in verdict.standings if standing.gain is not None]
     return LoadWinner(
         concurrency=arena.concurrency,
         config=config,
@@ -221,8 +221,8 @@ def _winner(arena: Arena, results: Mapping[SpecConfig, ConfigResult]) -> LoadWin
         ahead=_ahead(verdict),
         same=tuple(map(SpecConfig.from_id, verdict.same)),
         assumed=verdict.assumed,
-        compared=len(told),
-        slower=bool(told) and all(not gain.assumed and gain.hi < 1 for gain in told),
+        compared=len(gains),
+        slower=bool(gains) and all(not gain.assumed and gain.hi < 1 for gain in gains),
     )
 
 
@@ -231,8 +231,8 @@ def _expected(arena: Arena) -> LoadWinner | None:
     reference = arena.reference
     if reference is None:
         return None
-    told = {config: arena.gain(config, reference) for config in arena.open if config.speculates}
-    gains = {config: gain for config, gain in told.items() if gain is not None}
+    gain_of = {config: arena.gain(config, reference) for config in arena.open if config.speculates}
+    gains = {config: gain for config, gain in gain_of.items() if gain is not None}
     better = [config for config, gain in gains.items() if gain.lo is not None and gain.lo > 1]
     config, tied = reference, list[SpecConfig]()
     if better:

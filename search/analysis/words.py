@@ -14,20 +14,20 @@ from search.stats.estimates import Estimate
 ASSUMED = "assumed scatter"
 
 
-def gain_words(told: Gain | Estimate) -> str:
+def gain_words(estimate: Gain | Estimate) -> str:
     """`+3.1% [+2.0%, +4.2%]`; of a band `+3.1% (90% band -1.0% to +6.0%)`; nothing more where nothing is known."""
-    text = gain_percent(told.value)
-    if told.lo is None or told.hi is None:
+    text = gain_percent(estimate.value)
+    if estimate.lo is None or estimate.hi is None:
         return text
-    lo, hi = gain_percent(told.lo), gain_percent(told.hi)
-    if isinstance(told, Gain) and told.band:
+    lo, hi = gain_percent(estimate.lo), gain_percent(estimate.hi)
+    if isinstance(estimate, Gain) and estimate.band:
         return f"{text} ({BAND_WORDS} {lo} to {hi})"
-    return f"{text} [{lo}, {hi}{f', {ASSUMED}' if isinstance(told, Gain) and told.assumed else ''}]"
+    return f"{text} [{lo}, {hi}{f', {ASSUMED}' if isinstance(estimate, Gain) and estimate.assumed else ''}]"
 
 
-def settled_by(told: Gain) -> str:
+def settled_by(gain: Gain) -> str:
     """How many starts would show what is not shown yet; empty where that cannot be said."""
-    comparison = told.comparison
+    comparison = gain.comparison
     if comparison is None or comparison.separable is not False:
         return ""
     starts = comparison.starts_to_settle()

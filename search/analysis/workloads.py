@@ -124,13 +124,13 @@ class WorkloadsAnswer:
         )
 
     def _winners(self, load: int) -> str:
-        told = []
+        lines = []
         for verdict in self.verdicts:
             winner = next((one for one in verdict.winners if one.concurrency == load), None)
             if winner is not None:
                 gain = f" {gain_percent(winner.gain.value)}" if winner.claimed else ""
-                told.append(f"{verdict.name} `{winner.config}`{gain}")
-        return ", ".join(told)
+                lines.append(f"{verdict.name} `{winner.config}`{gain}")
+        return ", ".join(lines)
 
 
 def workloads_answer(spec: StudySpec, launches: Sequence[LaunchRecord]) -> WorkloadsAnswer | None:
@@ -205,11 +205,11 @@ def _worst(load: int, verdicts: Sequence[WorkloadVerdict], level: float) -> Wors
 def _reversals(load: int, verdicts: Sequence[WorkloadVerdict], level: float) -> Iterator[Reversal]:
     gaining = {config for verdict in verdicts for config in verdict.claimed.get(load, ())}
     for config in sorted(gaining, key=simplicity):
-        told = [(verdict, verdict.gains[load][config]) for verdict in verdicts if config in verdict.gains[load]]
-        better = [(verdict.name, gain) for verdict, gain in told if config in verdict.claimed.get(load, ())]
+        gains = [(verdict, verdict.gains[load][config]) for verdict in verdicts if config in verdict.gains[load]]
+        better = [(verdict.name, gain) for verdict, gain in gains if config in verdict.claimed.get(load, ())]
         worse = [
             (verdict.name, gain)
-            for verdict, gain in told
+            for verdict, gain in gains
             if gain.comparison is not None and finding([gain.comparison], level=level) == "refuted"
         ]
         if better and worse:

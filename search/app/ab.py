@@ -37,13 +37,13 @@ class Contrast:
         objective: Of the study.
         a: Its value of each round, in the objective's unit.
         b: Likewise.
-        told: `b / a`.
+        comparison: `b / a`.
     """
 
     objective: Objective
     a: tuple[float, ...]
     b: tuple[float, ...]
-    told: Alternated
+    comparison: Alternated
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +145,8 @@ def _refuse(launched: Launched, before: Sequence[LaunchRecord]) -> None:
     if record.outcome is not Outcome.MEASURED:
         raise LaunchFailed(record.reason or Reason.TOOL_ERROR, record.evidence or Evidence(f"{record.outcome}"))
     if before and record.start_number != before[0].start_number:
-        told = dict(before[0].effective.details) if before[0].effective is not None else {}
-        why = told.get("keeps_its_shape", "it refused the switch")
+        details = dict(before[0].effective.details) if before[0].effective is not None else {}
+        why = details.get("keeps_its_shape", "it refused the switch")
         raise UsageError(f"The server does not switch from {before[-1].asked} to {record.asked}: {why}.")
 
 
@@ -178,10 +178,10 @@ def as_result(found: Alternation) -> Mapping[str, object]:
             one.objective.name: {
                 "a": list(one.a),
                 "b": list(one.b),
-                "b_over_a": one.told.ratio,
-                "lo": one.told.lo,
-                "hi": one.told.hi,
-                "smallest": one.told.smallest,
+                "b_over_a": one.comparison.ratio,
+                "lo": one.comparison.lo,
+                "hi": one.comparison.hi,
+                "smallest": one.comparison.smallest,
             }
             for one in found.contrasts
         },

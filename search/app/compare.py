@@ -60,13 +60,13 @@ def compare_tables(names: Sequence[str], storage: str, *, same_host: bool) -> Co
                 found = stored_study(store, name)
                 side = side_of_study(found, store.launches(found.name))
             sides.append(_placed(side, place, same_host=same_host))
-    told = compared(_unlike_names(sides, names))
-    if not any(pair.changes for pair in told.steps):
-        loads = "; ".join(f"{side.name}: {', '.join(map(str, side.loads)) or 'none'}" for side in told.sides)
+    comparison = compared(_unlike_names(sides, names))
+    if not any(pair.changes for pair in comparison.steps):
+        loads = "; ".join(f"{side.name}: {', '.join(map(str, side.loads)) or 'none'}" for side in comparison.sides)
         raise UsageError(
             f"A comparison needs a config that two tables measured at one load, but there is none. Their loads: {loads}."
         )
-    return told
+    return comparison
 
 
 def side_of_recording(recording: Recording) -> Side:
@@ -80,8 +80,8 @@ def side_of_recording(recording: Recording) -> Side:
     conditions = dict(meta["conditions"]) if isinstance(meta.get("conditions"), dict) else {}
     versions = meta.get("versions")
     release = str(versions.get("sglang", "")) if isinstance(versions, dict) else ""
-    told = {"model.target": "model", "model.draft": "draft", "model.algorithm": "algorithm", "gpus": "gpus"}
-    conditions |= {name: str(meta[key]) for name, key in told.items() if meta.get(key)}
+    names = {"model.target": "model", "model.draft": "draft", "model.algorithm": "algorithm", "gpus": "gpus"}
+    conditions |= {name: str(meta[key]) for name, key in names.items() if meta.get(key)}
     if release:
         conditions["engine.release"] = release
     named = meta.get("objectives")
@@ -159,7 +159,7 @@ def _add(
 def _frozen(
     found: Mapping[int, Mapping[SpecConfig, Iterable[Reading]]],
 ) -> dict[int, dict[SpecConfig, tuple[Reading, ...]]]:
-    return {load: {config: tuple(told) for config, told in mine.items()} for load, mine in sorted(found.items())}
+    return {load: {config: tuple(values) for config, values in mine.items()} for load, mine in sorted(found.items())}
 
 
 def _placed(side: Side, place: int, *, same_host: bool) -> Side:
@@ -175,7 +175,7 @@ def _placed(side: Side, place: int, *, same_host: bool) -> Side:
     return replace(
         side,
         readings={
-            load: {config: tuple(map(moved, told)) for config, told in mine.items()}
+            load: {config: tuple(map(moved, values)) for config, values in mine.items()}
             for load, mine in side.readings.items()
         },
     )

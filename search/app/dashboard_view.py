@@ -106,8 +106,8 @@ class Files:
             key = sha256(str(path).encode()).hexdigest()[:32]
             self._paths[key] = path
             name = str(path.relative_to(folder)).replace("/", " ")
-            told = {"artifact_id": key, "filename": name, "mimetype": mime, "encoding": None}
-            yield f"artifacts:{key}", json.dumps(told)
+            artifact = {"artifact_id": key, "filename": name, "mimetype": mime, "encoding": None}
+            yield f"artifacts:{key}", json.dumps(artifact)
 
     def open_reader(self, artifact_id: str) -> BinaryIO:
         """See `optuna.artifacts.ArtifactStore`."""
@@ -226,8 +226,8 @@ def note_of(content: ReportContent, launch: LaunchRecord) -> str:
         for load in gains if result.config == launch.config else ():
             loads_of.setdefault(content.against(result, load), []).append(str(load))
     if loads_of:
-        told = (f"{word} at C={', '.join(loads)}" for word, loads in loads_of.items())
-        parts.append(f"Judged over all starts: {'; '.join(told)}")
+        wins = (f"{word} at C={', '.join(loads)}" for word, loads in loads_of.items())
+        parts.append(f"Judged over all starts: {'; '.join(wins)}")
     if (serving := content.serving.get(config_id)) is not None:
         parts.append(f"To serve:\n\n```\n{serving.text.strip()}\n```")
     elif (command := content.commands.get(config_id)) is not None:

@@ -25,7 +25,7 @@ def rate_now(folder: Path, launch: int) -> float | None:
         with LaunchPaths(place).server_log.open("rb") as log:
             log.seek(0, 2)
             log.seek(max(0, log.tell() - _TAIL_BYTES))
-            told = _RATE.findall(log.read())
+            rates = _RATE.findall(log.read())
     except OSError:
         return None
-    return float(told[-1]) if told else None
+    return float(rates[-1]) if rates else None

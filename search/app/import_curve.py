@@ -61,8 +61,8 @@ def read_curve(table: TextTable, columns: Columns, said: Said) -> Read:
     for steps, length in enumerate(accumulate(reached), 1):
         config = shape_config(topk=1, num_steps=steps, num_draft_tokens=None, worker=said.worker, what=table.where)
         assert config is not None, "a chain needs no tokens"
-        told = f"accept_length of a chain is 1 plus the sum of the shares of its positions ({'multiplied up' if given else 'as given'})."
+        text = f"accept_length of a chain is 1 plus the sum of the shares of its positions ({'multiplied up' if given else 'as given'})."
         readings.append(
-            Reading(config, said.at, table.lines[steps - 1], {"accept_length": round(1.0 + length, 4)}, derived=(told,))
+            Reading(config, said.at, table.lines[steps - 1], {"accept_length": round(1.0 + length, 4)}, derived=(text,))
         )
     return Read(tuple(readings))

@@ -96,7 +96,7 @@ def meta_of(
     text = "\n".join("\t".join(cells) for cells in (table.header, *table.rows))
     this = {"source": about.source, "columns": dict(fields), "sha256": hashlib.sha256(text.encode()).hexdigest()}
     old = dict(before.meta) if before is not None else {}
-    told = {
+    facts = {
         key: getattr(about, key)
         for key in ("model", "draft", "algorithm", "gpus", "date", "note")
         if getattr(about, key)
@@ -108,7 +108,7 @@ def meta_of(
         "name": name,
         "hand_made": True,
         **{key: value for key, value in old.items() if key not in ("name", "hand_made", "concurrencies", "baseline")},
-        **told,
+        **facts,
         **release,
         "source": old.get("source") or about.source,
         "imported": [*old.get("imported", ()), this],

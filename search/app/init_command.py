@@ -156,8 +156,8 @@ def _adaptive(said: LaunchCommand, deployment: Deployment) -> str:
     if named is None:
         return "auto"
     try:
-        told = json.loads(Path(str(named)).expanduser().read_text(encoding="utf-8"))
-        slots = [told, *(slot for slot in told.values() if isinstance(slot, dict))]
+        data = json.loads(Path(str(named)).expanduser().read_text(encoding="utf-8"))
+        slots = [data, *(slot for slot in data.values() if isinstance(slot, dict))]
         steps = {int(step) for slot in slots for step in slot.get("candidate_steps", ())}
     except (OSError, ValueError, AttributeError, TypeError) as error:
         raise UsageError(

@@ -95,12 +95,12 @@ class Plan:
 
     def lines(self, *, listed: bool) -> Iterator[str]:
         """The plan for people: what is done within the budget and what is left out, then the space that it is taken from."""
-        told = (
+        text = (
             f"{self.fits} of {self.launches} launches fit into {self.hours:g} hours, about {duration(self.expected_s)}"
             if self.fits < self.launches
             else f"{self.launches} launches at most, about {duration(self.expected_s)} of {self.hours:g} hours"
         )
-        yield f"study {self.study}: {told} by the cost model `{self.physics}`"
+        yield f"study {self.study}: {text} by the cost model `{self.physics}`"
         if not self.calibrated:
             yield "  it was fitted to nothing of this model and these GPUs: the first launches show how long one takes"
         yield from self.stages.lines(self.within)

@@ -134,7 +134,9 @@ def _run(options: RunOptions, parts: Assembly, display: Display, interrupts: Int
         interrupts.check()  # opening takes seconds on a busy machine, and nothing is running yet
         end = _End(store, parts)
         masker = masker_of(parts.spec.engine, inherited=os.environ)
-        log = RunLog(parts.folder / "run.log", parts.clock, masker, words=lambda told: decide(end.content(told)).lines)
+        log = RunLog(
+            parts.folder / "run.log", parts.clock, masker, words=lambda shown: decide(end.content(shown)).lines
+        )
 
         def notice(line: str) -> None:
             line = masker.own_text(line)
@@ -166,7 +168,7 @@ def _run(options: RunOptions, parts: Assembly, display: Display, interrupts: Int
         finally:
             display.close()
             if end.judgement is not None:
-                end.is_due = (told := end.content(end.judgement).escalation) is not None and told.state != "not due"
+                end.is_due = (shown := end.content(end.judgement).escalation) is not None and shown.state != "not due"
                 if shows == "always" or (shows == "when cut" and not went):
                     display.finished(RunEnd(end.content(end.judgement), parts.folder, end.ending))
     return end

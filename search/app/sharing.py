@@ -109,14 +109,14 @@ def start_plan(
     for one in groups:
         if len(one.configs) == 1:
             apart[_alone(one)] += 1
-    told = tuple((reason, number) for reason, number in apart.most_common())
+    reasons = tuple((reason, number) for reason, number in apart.most_common())
     words = (
         [f"NOT PROVEN ON A GPU: {unproven.removeprefix('Not proven on a GPU: ').rstrip('.')}"]
         if unproven and shared
         else []
     )
-    words += [f"{number} apart: {reason.rstrip('.')}" for reason, number in told[:_MOST_REASONS]]
-    return StartPlan(Sharing(shared, "; ".join(words)), count, told)
+    words += [f"{number} apart: {reason.rstrip('.')}" for reason, number in reasons[:_MOST_REASONS]]
+    return StartPlan(Sharing(shared, "; ".join(words)), count, reasons)
 
 
 def _refuse_without_a_row(space: Space, deployment: Deployment) -> None:
@@ -157,8 +157,8 @@ def _settings(settings: Resolved, installed: Mapping[str, Any]) -> dict[str, obj
         "flags": settings.flags,
         "variables": settings.variables,
     }
-    told = {f"installed {name}": str(value) for name, value in installed.items() if name not in _SHAPE_FIELDS}
-    return named | told
+    versions_used = {f"installed {name}": str(value) for name, value in installed.items() if name not in _SHAPE_FIELDS}
+    return named | versions_used
 
 
 def _alone(one: StartGroup) -> str:

@@ -35,9 +35,9 @@ def stored_studies(storage: str) -> Iterator[str]:
     if url.get_backend_name() == "sqlite" and not Path(url.database or "").is_file():
         return
     with Store(storage, read_only=True) as store:
-        told = [(study.name, len(store.launches(study.name))) for study in store.studies()]
-    width = max((len(name) for name, _ in told), default=0)
-    for name, launches in told:
+        counted = [(study.name, len(store.launches(study.name))) for study in store.studies()]
+    width = max((len(name) for name, _ in counted), default=0)
+    for name, launches in counted:
         yield f"  {name:<{width}}  {launches} launch{'' if launches == 1 else 'es'}"
 
 

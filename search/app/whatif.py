@@ -85,9 +85,9 @@ def _spec_of(recording: Recording | None, options: RunOptions, release: str) -> 
 def _of_table(spec: StudySpec, recording: Recording, release: str) -> StudySpec:
     """The least study of a table, on the release and GPUs that the table or the command names."""
     versions = recording.meta.get("versions")
-    told = str(versions.get("sglang", "")).strip() if isinstance(versions, dict) else ""
+    sglang = str(versions.get("sglang", "")).strip() if isinstance(versions, dict) else ""
     # "0.5.9, patched" is not 0.5.9.
-    name = release or (told if _RELEASE.fullmatch(told) else "")
+    name = release or (sglang if _RELEASE.fullmatch(sglang) else "")
     if not name:
         raise UsageError(
             f"Recording {recording.name!r} holds no study file and names no release, so it does not say what is legal. Name a study with "

@@ -80,12 +80,12 @@ def ab(
 def _lines(found: Alternation) -> Iterator[str]:
     yield f"a = {found.a}, b = {found.b}: {len(found.records) // 2} rounds in one start, in the order a b b a"
     for one in found.contrasts:
-        told = one.told
+        comparison = one.comparison
         a, b = (sum(values) / len(values) for values in (one.a, one.b))
-        verdict = "differs" if not told.lo <= 1 <= told.hi else "no difference shown"
+        verdict = "differs" if not comparison.lo <= 1 <= comparison.hi else "no difference shown"
         yield (
-            f"{one.objective.name}: a {a:.4g}, b {b:.4g}; b / a {told.ratio - 1:+.2%} [{told.lo - 1:+.2%}, "
-            f"{told.hi - 1:+.2%}], {verdict}; so many rounds show differences from {told.smallest:.2%} on (4 in 5 times)"
+            f"{one.objective.name}: a {a:.4g}, b {b:.4g}; b / a {comparison.ratio - 1:+.2%} [{comparison.lo - 1:+.2%}, "
+            f"{comparison.hi - 1:+.2%}], {verdict}; so many rounds show differences from {comparison.smallest:.2%} on (4 in 5 times)"
         )
     yield (
         "These intervals hold inside one start. Another start may favour one of the two by what starts differ by: a "

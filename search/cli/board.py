@@ -159,12 +159,12 @@ class Board:
             return
         passed = self._now() - running.phase_began
         rate = self._glance(running)
-        told = "" if rate is None else f"{number(rate)} tok/s  "
+        rate_text = "" if rate is None else f"{number(rate)} tok/s  "
         left = "" if running.phase_s is None else _left(running.phase_s - passed)
         rows.add(
             f"    C={phase.concurrency} repeat {phase.repeat}" if phase.repeat else "    probe",
             ProgressBar(total=running.phase_s, completed=passed, width=_BAR, pulse=running.phase_s is None),
-            f"{told}{left}",
+            f"{rate_text}{left}",
         )
 
     def _glance(self, running: _Running) -> float | None:
@@ -225,9 +225,9 @@ def _left(seconds: float) -> str:
 def _front(judgements: Judgements) -> str:
     """Configs of the front with their rates, best at the first objective first."""
     front = judgements.whole.front
-    told = [
+    parts = [
         f"{result.config} {' / '.join(number(at.rate.value) for _, at in sorted(result.loads.items())[:4])}"
         for result in front[:_FRONT_SHOWN]
     ]
     more = f" and {len(front) - _FRONT_SHOWN} more" if len(front) > _FRONT_SHOWN else ""
-    return ",  ".join(told) + more
+    return ",  ".join(parts) + more

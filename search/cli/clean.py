@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from search.app.options import DEFAULT_REPORTS, DEFAULT_STORAGE
-from search.cli.guard import command, say, told
+from search.cli.guard import command, printable, say
 from search.cli.options import DebugOption, ReportsOption, StorageOption, StudyOption
 from search.errors import UsageError
 
@@ -78,9 +78,9 @@ def _scrub(study: str | None, storage: str, reports: Path, recordings: Path, *, 
     known = [load_study(find_study(study, here=Path.cwd())).model_dump(mode="json")] if study is not None else []
     found = scrub_places(Places(storage, reports, recordings), known=known, write=write)
     for line in found.masked:
-        say(told(f"{'masked' if write else 'holds secrets'}: {line}"))
+        say(printable(f"{'masked' if write else 'holds secrets'}: {line}"))
     for line in found.left:
-        say(told(f"left: {line}"))
+        say(printable(f"left: {line}"))
     if not found.masked:
         say("no secrets found")
     elif write:

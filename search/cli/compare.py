@@ -28,11 +28,11 @@ def compare(
     from search.app.compare import compare_tables
     from search.cli.compare_text import compared_json, compared_lines
 
-    told = compare_tables(tables or (), storage, same_host=same_host)
+    comparison = compare_tables(tables or (), storage, same_host=same_host)
     if as_json:
         import json
 
-        say(json.dumps(compared_json(told), indent=1, allow_nan=False))
+        say(json.dumps(compared_json(comparison), indent=1, allow_nan=False))
         return
-    for line in compared_lines(told, same_host=same_host):
+    for line in compared_lines(comparison, same_host=same_host):
         say(line)

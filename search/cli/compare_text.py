@@ -16,21 +16,21 @@ _HASH = re.compile(r"\b([0-9a-f]{8})[0-9a-f]{56}\b")
 _MOST_CONDITIONS = 12
 
 
-def compared_lines(told: Compared, *, same_host: bool) -> Iterator[str]:
+def compared_lines(compared: Compared, *, same_host: bool) -> Iterator[str]:
     """The whole comparison, a line at a time."""
-    for place, side in enumerate(told.sides):
+    for place, side in enumerate(compared.sides):
         yield f"{chr(ord('A') + place)}  {_about(side)}"
     yield ""
-    yield from _caveats(told, same_host=same_host)
-    pairs = told.steps if len(told.sides) == 2 else (*told.steps, told.whole)
+    yield from _caveats(compared, same_host=same_host)
+    pairs = compared.steps if len(compared.sides) == 2 else (*compared.steps, compared.whole)
     for pair in pairs:
         yield ""
         yield from _pair(pair)
-    if told.arrivals:
+    if compared.arrivals:
         yield ""
         yield "where changes came in"
-        yield from (f"  {_arrival(one)}" for one in told.arrivals)
-    elif len(told.sides) > 2:
+        yield from (f"  {_arrival(one)}" for one in compared.arrivals)
+    elif len(compared.sides) > 2:
         yield ""
         yield "where changes came in: nowhere; no step shows one, nor do all of them together"
 
@@ -41,8 +41,8 @@ def _about(side: Side) -> str:
     return f"{known}{' [not measured by this tool]' if side.hand_made else ''}"
 
 
-def _caveats(told: Compared, *, same_host: bool) -> Iterator[str]:
-    for pair in told.steps:
+def _caveats(compared: Compared, *, same_host: bool) -> Iterator[str]:
+    for pair in compared.steps:
         differing = unlike(pair.before, pair.after)
         if differing:
             more = f" and {len(differing) - _MOST_CONDITIONS} more" if len(differing) > _MOST_CONDITIONS else ""
@@ -92,9 +92,9 @@ def _row(change: Change) -> tuple[str, ...]:
     )
 
 
-def _interval(told: Comparison) -> str:
-    assumed = "; assumed scatter" if told.assumed else ""
-    return f"{gain_percent(told.ratio)} [{gain_percent(told.lo)}, {gain_percent(told.hi)}{assumed}]"
+def _interval(comparison: Comparison) -> str:
+    assumed = "; assumed scatter" if comparison.assumed else ""
+    return f"{gain_percent(comparison.ratio)} [{gain_percent(comparison.lo)}, {gain_percent(comparison.hi)}{assumed}]"
 
 
 def _decision(decision: Decision) -> str:
@@ -114,15 +114,15 @@ def _arrival(one: Arrival) -> str:
     return f"{what} {word} {place} (last against first {_interval(one.whole)})"
 
 
-def compared_json(told: Compared) -> dict[str, Any]:
+def compared_json(compared: Compared) -> dict[str, Any]:
     """The same as data."""
     return {
         "tables": [
             {"name": side.name, "release": side.release, "hand_made": side.hand_made, "loads": list(side.loads)}
-            for side in told.sides
+            for side in compared.sides
         ],
-        "steps": [_pair_json(pair) for pair in told.steps],
-        "whole": _pair_json(told.whole),
+        "steps": [_pair_json(pair) for pair in compared.steps],
+        "whole": _pair_json(compared.whole),
         "arrivals": [
             {
                 "config": one.config.config_id,
@@ -131,7 +131,7 @@ def compared_json(told: Compared) -> dict[str, Any]:
                 "step": one.step,
                 "word": one.word,
             }
-            for one in told.arrivals
+            for one in compared.arrivals
         ],
     }
 

@@ -17,7 +17,7 @@ from search.app.run import Display, RunEnd
 from search.cli.board import Board
 from search.cli.console import columns_of, console_for
 from search.cli.ending import end_of, result_json
-from search.cli.guard import say, told
+from search.cli.guard import printable, say
 from search.report.lines import brief_line, launching_line, start_lines
 from search.storage.records import LaunchRecord
 from search.study.events import Ending, Judgements, Launching, RunStart, Step
@@ -77,7 +77,7 @@ class QuietDisplay:
 
     def remarked(self, line: str) -> None:
         """See `Display`; on standard error, which holds no result."""
-        say(told(line), err=True)
+        say(printable(line), err=True)
 
     def finished(self, end: RunEnd) -> None:
         """See `Display`."""
@@ -144,7 +144,7 @@ class EventDisplay(QuietDisplay):
 
     def _tell(self, event: str, **values: object) -> None:
         try:
-            self._stream.write(told(json.dumps({"event": event} | values)) + "\n")
+            self._stream.write(printable(json.dumps({"event": event} | values)) + "\n")
             self._stream.flush()
         except BrokenPipeError:
             pass  # nobody reads any more; the study goes on
@@ -189,7 +189,7 @@ class PlainDisplay(QuietDisplay):
         if self._gone:
             return
         try:
-            for part in wrapped(told(line), columns_of(self._stream)):
+            for part in wrapped(printable(line), columns_of(self._stream)):
                 self._stream.write(part + "\n")
             self._stream.flush()
         except BrokenPipeError:
@@ -254,7 +254,7 @@ class LiveDisplay(PlainDisplay):
         if self._live is None:
             super()._say(line)
         else:
-            for part in wrapped(told(line), columns_of(self._stream)):
+            for part in wrapped(printable(line), columns_of(self._stream)):
                 self._live.console.print(part, soft_wrap=True)
 
 

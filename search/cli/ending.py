@@ -90,12 +90,12 @@ def _front(content: ReportContent) -> Table:
         cells += [metric_number(axis.metric, result.values[content.axes.index(axis)].value) for axis in own]
         for load in loads:
             at, gain = result.loads.get(load), content.gain(result, load)
-            told = (
+            gained = (
                 f" ({gain_percent(gain.value)})"
                 if gain is not None and content.is_compared(result.config, load)
                 else ""
             )
-            cells.append(number(at.rate.value if at else None) + told)
+            cells.append(number(at.rate.value if at else None) + gained)
         table.add_row(*cells, score_words(result.score))
     return table
 

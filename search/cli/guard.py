@@ -38,8 +38,8 @@ def command(function: Callable[P, None]) -> Callable[P, None]:
             function(*args, **kwargs)
         except SearchError as error:
             if kwargs.get("debug"):
-                typer.echo(told(traceback.format_exc()), err=True)
-            typer.echo(told(str(error)), err=True)
+                typer.echo(printable(traceback.format_exc()), err=True)
+            typer.echo(printable(str(error)), err=True)
             raise typer.Exit(int(error.exit_code)) from error
         except OSError as error:
             if error is not getattr(sys.stdout, "lost", None) or error.errno == errno.EPIPE:
@@ -66,7 +66,7 @@ def _require_folder() -> None:
         ) from error
 
 
-def told(text: str) -> str:
+def printable(text: str) -> str:
     """Text for a person, without secrets and without what steers a terminal."""
     return Masker.of(env={}, inherited=os.environ).own_text(text)
 
@@ -76,7 +76,7 @@ class _Masked(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """See `logging.Formatter`."""
-        return told(super().format(record))
+        return printable(super().format(record))
 
 
 def interrupts(context: typer.Context) -> Interrupts:

@@ -37,7 +37,7 @@ class Flag:
 
     def is_default(self, value: object) -> bool:
         """Whether saying `value` is saying nothing."""
-        return self.default is not None and _told(value) == _told(self.default)
+        return self.default is not None and _comparable(value) == _comparable(self.default)
 
 
 @cache
@@ -148,7 +148,7 @@ def _is_number(word: object, kind: str) -> bool:
         return False
 
 
-def _told(value: object) -> str:
+def _comparable(value: object) -> str:
     """Numbers alike however they are written: 1, 1.0 and "1.0"."""
     try:
         return repr(float(str(value)))

@@ -19,7 +19,7 @@ from search.deployment import Deployment
 from search.dialects import Dialect, simulating
 from search.engines._sglang_failure import Ended, not_ours, of_another_launch, stopped, why_not_ready
 from search.engines._sglang_session import DEATH_GRACE_S, RunPhase, SglangSession, excused
-from search.engines._sglang_told import settings_told, with_token, write_command
+from search.engines._sglang_settings import settings_in_use, with_token, write_command
 from search.engines._shape_start import KEEPS, ShapeStart, shape_start
 from search.engines._shape_switch import ShapeSwitch, Switching, Unshared, first_switch
 from search.errors import LaunchFailed
@@ -185,7 +185,7 @@ class SglangEngine:
         paths.server_log.write_bytes(b"")  # a log is appended to, and must be of one launch only
         paths.server_log.chmod(0o600)  # what a server prints may be secret until it is scrubbed
         command.write_files()
-        tell = partial(settings_told, dialect=self._dialect, masker=masker)
+        tell = partial(settings_in_use, dialect=self._dialect, masker=masker)
 
         def keep_command(config: SpecConfig, paths: LaunchPaths, remark: str) -> None:
             write_command(self._command(config, ports, tag, slot, paths), paths, remark)

@@ -23,7 +23,7 @@ _T = TypeVar("_T")
 
 
 class Tell(Protocol):
-    """The signature of `settings_told`, what is the launch's filled in."""
+    """The signature of `settings_in_use`, what is the launch's filled in."""
 
     def __call__(
         self, info: Mapping[str, Any], config: SpecConfig, *, paths: LaunchPaths, further: Mapping[str, str]

@@ -48,12 +48,12 @@ def _gains(result: ConfigResult, choice: Choice) -> str:
     """Each gain it was chosen for, with its interval."""
     if not result.config.speculates:
         return ""
-    told = [
+    parts = [
         f"{gain_percent(gain.value)}{gain_bounds(gain)} at {load}"
         for load in choice.loads
         if (gain := result.gains.get(load)) is not None
     ]
-    return f"{', '.join(told)}; " if told else ""
+    return f"{', '.join(parts)}; " if parts else ""
 
 
 def _starts(content: ReportContent, result: ConfigResult, loads: Sequence[int]) -> str:

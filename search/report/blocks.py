@@ -249,10 +249,10 @@ def table(
         sorts: Whether headings sort it.
     """
     made = [row if isinstance(row, Row) else Row(tuple(row)) for row in rows]
-    told = [place for place in range(len(columns)) if any(not row.cells[place].empty for row in made)]
+    shown = [place for place in range(len(columns)) if any(not row.cells[place].empty for row in made)]
     return Table(
-        tuple(columns[place] for place in told),
-        tuple(Row(tuple(row.cells[place] for place in told), row.marked) for row in made),
+        tuple(columns[place] for place in shown),
+        tuple(Row(tuple(row.cells[place] for place in shown), row.marked) for row in made),
         name,
         sorts,
     )

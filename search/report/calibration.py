@@ -67,18 +67,18 @@ def _add_load(figure: go.Figure, numbers: Sequence[tuple[PredictedValue, float]]
     )  # fmt: skip
 
 
-def _band(told: PredictedValue) -> Estimate:
+def _band(predicted: PredictedValue) -> Estimate:
     """The ends of the expected band, each as how much better than the middle it would be."""
-    low, middle, high = told.expected
-    ends = [told.metric.ratio(end, middle) for end in (low, high)]
+    low, middle, high = predicted.expected
+    ends = [predicted.metric.ratio(end, middle) for end in (low, high)]
     known = sorted(end for end in ends if end is not None)
     return Estimate(1.0, *known) if len(known) == len(ends) else Estimate(1.0)
 
 
-def _words(told: PredictedValue, ratio: float) -> str:
-    (slow, middle, fast), metric = told.expected, told.metric
+def _words(predicted: PredictedValue, ratio: float) -> str:
+    (slow, middle, fast), metric = predicted.expected, predicted.metric
     band = metric_bounds(metric, Estimate(middle, slow, fast))
     return (
-        f"{told.config}, launch {told.launch}, C={told.concurrency}: measured {metric.words(told.measured.value)}, "
+        f"{predicted.config}, launch {predicted.launch}, C={predicted.concurrency}: measured {metric.words(predicted.measured.value)}, "
         f"expected {metric_number(metric, middle)}{band} ({gain_percent(ratio)})"
     )

@@ -154,9 +154,9 @@ def _choices(paying: Sequence[LoadWinner]) -> tuple[Choice, ...]:
 
 
 def _choice_words(choice: Choice, winners: dict[int, LoadWinner], throughput: int, *, alone: bool) -> str:
-    told = throughput if throughput in choice.loads else max(choice.loads, key=lambda load: winners[load].gain.value)
-    gain = winners[told].gain
-    words = f"`{choice.config}`, {_gain_words(gain, told)}"
+    at = throughput if throughput in choice.loads else max(choice.loads, key=lambda load: winners[load].gain.value)
+    gain = winners[at].gain
+    words = f"`{choice.config}`, {_gain_words(gain, at)}"
     if choice.loads == (1,):
         return f"for single users {words}"
     return words if alone else f"at {loads_words(choice.loads)} {words}"
@@ -246,8 +246,8 @@ def _how_it_ended(content: ReportContent) -> str:
     log = f" (log: {last.evidence.log_path})" if last.evidence.log_path else ""
     # The whole line stands among the failures: a headline that goes on for six lines is read by nobody.
     said = shorten(one_line(last.evidence.root_line), _SAID_OF_A_FAILURE, placeholder=" …")
-    told = f"{text} The last: {said.rstrip('.')}{log}"
-    return told if told.endswith("…") else f"{told}."
+    ending = f"{text} The last: {said.rstrip('.')}{log}"
+    return ending if ending.endswith("…") else f"{ending}."
 
 
 def _was(count: int) -> str:
@@ -281,12 +281,12 @@ def _next(content: ReportContent, made: Decision) -> str:
 
 def _beyond(content: ReportContent) -> str:
     """What the cost model expects to be better still, though it was not fitted to it: the launch to make after that."""
-    told = max(content.judgement.beyond, key=lambda winner: (winner.gain.value, -winner.concurrency), default=None)
-    if told is None or not told.config.speculates:
+    ahead = max(content.judgement.beyond, key=lambda winner: (winner.gain.value, -winner.concurrency), default=None)
+    if ahead is None or not ahead.config.speculates:
         return ""
     return (
-        f" Then `{told.config}`: the cost model was not fitted to it, and expects {gain_words(told.gain)} over "
-        f"`{told.baseline}` at {told.concurrency}."
+        f" Then `{ahead.config}`: the cost model was not fitted to it, and expects {gain_words(ahead.gain)} over "
+        f"`{ahead.baseline}` at {ahead.concurrency}."
     )
 
 

@@ -74,12 +74,12 @@ def by_load(content: ReportContent) -> str:
         colour, symbol = FAMILY_STYLE[result.config.family]
         dash = DASHES[drawn[result.config.family] % len(DASHES)]
         drawn[result.config.family] += 1
-        told = {load: gain for load in sorted(result.loads) if (gain := content.gain(result, load)) is not None}
-        loads = list(told)
-        gains = [100 * (gain.value - 1) for gain in told.values()]
+        gain_at = {load: gain for load in sorted(result.loads) if (gain := content.gain(result, load)) is not None}
+        loads = list(gain_at)
+        gains = [100 * (gain.value - 1) for gain in gain_at.values()]
         shown += gains
         name = escape(result.config.config_id)
-        _add_band(figure, told, colour, name)
+        _add_band(figure, gain_at, colour, name)
         figure.add_scatter(
             x=loads, y=gains, mode="lines+markers", name=name,
             line={"color": colour, "width": 2, "dash": dash},
@@ -112,9 +112,9 @@ def by_load(content: ReportContent) -> str:
     return figure_json(figure)
 
 
-def _add_band(figure: go.Figure, told: Mapping[int, Gain], colour: str, name: str) -> None:
+def _add_band(figure: go.Figure, gains: Mapping[int, Gain], colour: str, name: str) -> None:
     """The intervals of a line as one shaded band; a single load has a bar."""
-    known = {load: gain for load, gain in told.items() if gain.lo is not None and gain.hi is not None}
+    known = {load: gain for load, gain in gains.items() if gain.lo is not None and gain.hi is not None}
     if not known:
         return
     if len(known) == 1:

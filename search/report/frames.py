@@ -171,9 +171,9 @@ def _trial_row(content: ReportContent, launch: LaunchRecord) -> dict[str, Cell]:
         row[axis.name] = _rounded(axis.mean(launch.phases), digits)
         row |= _ends(axis.name, launch_objective(axis, launch), digits)
     for load in content.objective_loads:
-        told = launch_load(launch, load)
+        measured = launch_load(launch, load)
         row[f"accept_c{load}"] = _mean_accept(launch.repeats(load))
-        row |= _ends(f"accept_c{load}", told.accept if told else None, 3)
+        row |= _ends(f"accept_c{load}", measured.accept if measured else None, 3)
     return row | (_expected(launch.expected, content.axes) if launch.expected else {})
 
 

@@ -50,12 +50,12 @@ def launched_line(launch: LaunchRecord, judgement: Judgement, *, of: int | None 
     loads = sorted({phase.concurrency for phase in launch.phases})
     rates = [_rate(launch, load, judgement) for load in loads]
     accepts = [_accept(launch, load) for load in loads]
-    told = [f"accept {'/'.join(accept or '-' for accept in accepts)}"] if any(accepts) else []
+    accepted = [f"accept {'/'.join(accept or '-' for accept in accepts)}"] if any(accepts) else []
     times = [f"boot {duration(launch.boot_s)}", f"total {duration(launch.duration_s)}"]
     notes = {*launch.notes, *(note for phase in launch.phases for note in phase.notes)}
     notes.discard(Note.SYNTHETIC)  # The first line of the run says it for all.
     outcome = [launch.outcome.value] if launch.outcome and launch.outcome != "MEASURED" else []
-    return "  ".join([head, *outcome, *rates, *told, *times, *sorted(notes), *_surprises(launch, judgement)])
+    return "  ".join([head, *outcome, *rates, *accepted, *times, *sorted(notes), *_surprises(launch, judgement)])
 
 
 def brief_line(launch: LaunchRecord, judgement: Judgement, *, of: int | None = None) -> str:
@@ -81,15 +81,15 @@ _BRIEF_LOADS = 4
 
 def _surprises(launch: LaunchRecord, judgement: Judgement) -> list[str]:
     """Numbers of this launch that lie outside the bands that were predicted."""
-    wrong = [told for told in judgement.predictions.numbers if told.launch == launch.number and not told.held]
+    wrong = [guess for guess in judgement.predictions.numbers if guess.launch == launch.number and not guess.held]
     return [
-        f"the model was wrong here: c{told.concurrency} expected {_of(told, 1)} ({_of(told, 0)} to {_of(told, 2)})"
-        for told in wrong
+        f"the model was wrong here: c{guess.concurrency} expected {_of(guess, 1)} ({_of(guess, 0)} to {_of(guess, 2)})"
+        for guess in wrong
     ]
 
 
-def _of(told: PredictedValue, place: int) -> str:
-    return metric_number(told.metric, told.expected[place])
+def _of(predicted: PredictedValue, place: int) -> str:
+    return metric_number(predicted.metric, predicted.expected[place])
 
 
 def _place(number_: int, of: int | None) -> str:

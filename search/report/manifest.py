@@ -93,8 +93,8 @@ class OwnFiles:
         """Renew the manifest where anything is other than it says."""
         if self._known == self._stored:
             return
-        told = {name: hashes[0] if len(hashes) == 1 else list(hashes) for name, hashes in self._known.items()}
-        write_file(self._folder / MANIFEST, json.dumps(told, indent=1, sort_keys=True) + "\n")
+        hashes_of = {name: hashes[0] if len(hashes) == 1 else list(hashes) for name, hashes in self._known.items()}
+        write_file(self._folder / MANIFEST, json.dumps(hashes_of, indent=1, sort_keys=True) + "\n")
         self._stored = dict(self._known)
 
 
@@ -158,15 +158,15 @@ def _known(folder: Path, looks_ours: Mapping[str, Callable[[str], bool]]) -> dic
                         found[old.name] = (_sha256(old.read_bytes()),)
         return found
     try:
-        told = json.loads(path.read_text(encoding="utf-8"))
+        data = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    if not isinstance(told, dict):
+    if not isinstance(data, dict):
         return {}
     # A name alone: nothing outside of the folder, whatever stands in the file.
     return {
         name: tuple(map(str, value)) if isinstance(value, list) else (str(value),)
-        for name, value in told.items()
+        for name, value in data.items()
         if name == Path(name).name and any(Path(name).match(pattern) for pattern in looks_ours)
     }
 

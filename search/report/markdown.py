@@ -37,16 +37,16 @@ def summary(content: ReportContent) -> str:
         parts.append(f"**{content.label}.** {content.label_sentence}")
     decision = decide(content)
     parts.append(f"**{_text(plain(decision.sentence))}**")
-    told = [*decision.warnings, *decision.basis, *filter(None, [decision.next])]
-    parts.append("\n".join(f"- {_text(plain(line))}" for line in told))
+    sentences = [*decision.warnings, *decision.basis, *filter(None, [decision.next])]
+    parts.append("\n".join(f"- {_text(plain(line))}" for line in sentences))
     if lines := [line for line in judgement.headlines if line not in judgement.cautions]:
         parts += ["## The answer at each load", "\n".join(f"- {_text(line)}" for line in lines)]
     if content.workloads is not None:
-        told = [plain(line) for line in (*content.workloads.warnings, *content.workloads.lines)]
-        parts += ["## Workloads", "\n".join(f"- {_text(line)}" for line in told)]
+        sentences = [plain(line) for line in (*content.workloads.warnings, *content.workloads.lines)]
+        parts += ["## Workloads", "\n".join(f"- {_text(line)}" for line in sentences)]
     if content.escalation is not None:
-        told = [plain(line) for line in (*content.escalation.lines, *content.escalation.details)]
-        parts += ["## Escalation", "\n".join(f"- {_text(line)}" for line in told)]
+        sentences = [plain(line) for line in (*content.escalation.lines, *content.escalation.details)]
+        parts += ["## Escalation", "\n".join(f"- {_text(line)}" for line in sentences)]
     if judgement.front:
         parts += ["## Front", front_table(content, judgement.front), GAIN_KEY]
     if judgement.picks:
@@ -101,12 +101,12 @@ def front_table(content: ReportContent, results: Iterable[ConfigResult]) -> str:
             cells.append(metric_number(axis.metric, value.value) + metric_bounds(axis.metric, value))
         for load in content.columns:
             at, gain = result.loads.get(load), content.gain(result, load)
-            told = (
+            gained = (
                 f" ({gain_percent(gain.value)}{gain_bounds(gain)})"
                 if gain is not None and content.is_compared(result.config, load)
                 else ""
             )
-            cells.append(number(at.rate.value if at else None) + (bounds(at.rate, band=at.band) if at else "") + told)
+            cells.append(number(at.rate.value if at else None) + (bounds(at.rate, band=at.band) if at else "") + gained)
         score = score_words(result.score) + score_bounds(result.score_ci, band=content.is_band(result))
         rows.append((*cells, score, lossless_words(result.lossless) or "-"))
     return _table(headers, rows)

@@ -40,7 +40,7 @@ def payload(content: ReportContent) -> dict[str, Any]:
         "winners": [_winner(winner) for winner in judgement.winners],
         "beyond": [_winner(winner) for winner in judgement.beyond],
         **({"objective_winners": list(map(_at_objective, judgement.objective_winners))} if own else {}),
-        **({"workloads": told} if (told := workloads_json(content)) is not None else {}),
+        **({"workloads": workloads} if (workloads := workloads_json(content)) is not None else {}),
         **({"escalation": phase} if (phase := escalation_json(content)) is not None else {}),
         "front": front_rows(content),
         "baselines": [result.config.config_id for result in judgement.baselines],

@@ -56,8 +56,8 @@ def schedule_json(content: ReportContent) -> dict[str, Any]:
 
 def schedule(content: ReportContent) -> Iterator[Block]:
     """The section of the page."""
-    told = content.schedule
-    if told is None or not told.stretches:
+    answer = content.schedule
+    if answer is None or not answer.stretches:
         return
     yield Text(
         "What to run from how many requests in flight on, as measured loads say it; between them nothing was measured. "
@@ -76,7 +76,7 @@ def schedule(content: ReportContent) -> Iterator[Block]:
                 ),
                 marked=one.shown,
             )
-            for one in told.stretches
+            for one in answer.stretches
         ],
     )
     yield Lines(tuple(lines(content)))
@@ -84,12 +84,12 @@ def schedule(content: ReportContent) -> Iterator[Block]:
 
 def lines(content: ReportContent) -> Iterator[str]:
     """Whether a schedule pays against one config, and whether SGLang can run it by itself."""
-    told, adaptive = content.schedule, content.adaptive
-    if told is None or not told.stretches:
+    by_load, adaptive = content.schedule, content.adaptive
+    if by_load is None or not by_load.stretches:
         return
-    if told.single is not None:
-        where = ", ".join(f"C={load}" for load in told.single.loses)
-        yield f"The best single config over these loads is `{told.single.config}`" + (
+    if by_load.single is not None:
+        where = ", ".join(f"C={load}" for load in by_load.single.loses)
+        yield f"The best single config over these loads is `{by_load.single.config}`" + (
             f"; something else is shown to be better at {where}."
             if where
             else ", and nothing is shown to be better anywhere."

@@ -35,8 +35,8 @@ def drafts(content: ReportContent) -> Iterator[Block]:
     """Accept length, cycle and break-even accept length of every config at every load."""
     best = {result.config for result in content.judgement.results[:_CONFIGS]}
     best |= {result.config for result in content.judgement.front}
-    told = [one for one in drafting(content) if one.config in best]
-    if not told:
+    drafts_of = [one for one in drafting(content) if one.config in best]
+    if not drafts_of:
         return
     more = len(content.judgement.results) > _CONFIGS
     yield Text(
@@ -55,7 +55,7 @@ def drafts(content: ReportContent) -> Iterator[Block]:
         Column("cycle, ms", numeric=True, low_is_good=True),
         Column("pays"),
     )
-    yield table(columns, [_draft_row(one) for one in told], name="drafts", sorts=True)
+    yield table(columns, [_draft_row(one) for one in drafts_of], name="drafts", sorts=True)
 
 
 def _draft_row(one: Drafting) -> Row:
@@ -83,17 +83,17 @@ def _expected(one: Drafting) -> str:
     return "yes, expected" if one.accept.value > one.break_even.value else "no, expected"
 
 
-def _length(told: Estimate | None) -> Cell:
-    if told is None:
+def _length(estimate: Estimate | None) -> Cell:
+    if estimate is None:
         return Cell()
-    ci = "" if told.lo is None or told.hi is None else f"[{told.lo:.2f}, {told.hi:.2f}]"
-    return Cell(f"{told.value:.2f}", ci)
+    ci = "" if estimate.lo is None or estimate.hi is None else f"[{estimate.lo:.2f}, {estimate.hi:.2f}]"
+    return Cell(f"{estimate.value:.2f}", ci)
 
 
 def predicted(content: ReportContent) -> Iterator[Block]:
     """What the search expected of its launches beside what they measured."""
-    told = content.judgement.predictions
-    if told.numbers:
+    predictions = content.judgement.predictions
+    if predictions.numbers:
         yield Figure(
             "predicted",
             "Each mark is one launch at one load: how far it measured from what the search expected of it before. "
@@ -101,9 +101,9 @@ def predicted(content: ReportContent) -> Iterator[Block]:
             predictions_figure(content),
             low=True,
         )
-    if told.sentences:
-        yield Lines(told.sentences)
-    if told.numbers:
+    if predictions.sentences:
+        yield Lines(predictions.sentences)
+    if predictions.numbers:
         columns = (
             Column("launch", numeric=True, low_is_good=True),
             Column("config"),
@@ -113,26 +113,26 @@ def predicted(content: ReportContent) -> Iterator[Block]:
             Column("off by", numeric=True),
             Column(""),
         )
-        rows = [_predicted_row(one) for one in told.numbers]
+        rows = [_predicted_row(one) for one in predictions.numbers]
         yield Fold(counted(len(rows), "number"), (table(columns, rows, name="numbers", sorts=True),))
 
 
-def _predicted_row(told: PredictedValue) -> Row:
-    (low, middle, high), metric = told.expected, told.metric
-    off = "-" if told.ratio is None else gain_percent(told.ratio)
+def _predicted_row(guess: PredictedValue) -> Row:
+    (low, middle, high), metric = guess.expected, guess.metric
+    off = "-" if guess.ratio is None else gain_percent(guess.ratio)
     return Row(
         (
-            number_cell(told.launch, text=str(told.launch)),
-            config_cell(told.config),
-            Cell(f"C={told.concurrency}"),
+            number_cell(guess.launch, text=str(guess.launch)),
+            config_cell(guess.config),
+            Cell(f"C={guess.concurrency}"),
             number_cell(
                 middle, text=metric.words(middle), ci=metric_bounds(metric, Estimate(middle, low, high), band=True)
             ),
             number_cell(
-                told.measured.value, text=metric.words(told.measured.value), ci=metric_bounds(metric, told.measured)
+                guess.measured.value, text=metric.words(guess.measured.value), ci=metric_bounds(metric, guess.measured)
             ),
-            Cell("", "", off, "", "" if told.ratio is None else "up" if told.ratio > 1 else "down"),
-            Cell() if told.held else Cell(tags=(Tag("the model was wrong here", warns=True),)),
+            Cell("", "", off, "", "" if guess.ratio is None else "up" if guess.ratio > 1 else "down"),
+            Cell() if guess.held else Cell(tags=(Tag("the model was wrong here", warns=True),)),
         )
     )
 

@@ -248,7 +248,7 @@ def _rate_cell(content: ReportContent, result: ConfigResult, load: int) -> Cell:
 
 def _standing(content: ReportContent, result: ConfigResult) -> Iterator[str]:
     """Why a config is chosen or not, from the winners alone."""
-    told: dict[str, list[int]] = {}
+    loads_of: dict[str, list[int]] = {}
     for winner in content.judgement.winners:
         if winner.concurrency not in result.loads:
             continue
@@ -263,8 +263,8 @@ def _standing(content: ReportContent, result: ConfigResult) -> Iterator[str]:
             word = "ties"
         else:
             continue
-        told.setdefault(word, []).append(winner.concurrency)
-    yield from (f"{word} at {', '.join(map(str, loads))}" for word, loads in told.items())
+        loads_of.setdefault(word, []).append(winner.concurrency)
+    yield from (f"{word} at {', '.join(map(str, loads))}" for word, loads in loads_of.items())
     if bars := [note.value for note in result.notes if note.bars_recommendation and note is not Note.SYNTHETIC]:
         yield f"not recommended: {', '.join(bars)}"
     others = [note.value for note in result.notes if not note.bars_recommendation]
@@ -372,8 +372,8 @@ def _over_loads(parts: Sequence[str]) -> Iterator[str]:
         said = part.partition(" was measured at C=")[0]
         if said not in loads:
             yield part
-        elif told := loads[said]:
-            yield f"{said} was measured at C={', '.join(sorted(told, key=int))}"
+        elif at := loads[said]:
+            yield f"{said} was measured at C={', '.join(sorted(at, key=int))}"
             loads[said] = []
 
 

@@ -34,17 +34,17 @@ def bounds(estimate: Estimate | None, *, band: bool = False) -> str:
     return f" {{{lo} to {hi}}}" if band else f" [{lo}, {hi}]"
 
 
-def gain_bounds(told: Gain | Estimate | None) -> str:
+def gain_bounds(estimate: Gain | Estimate | None) -> str:
     """The interval of a gain: ` [+8.9%, +11.3%]`; empty where there is none.
 
     On assumed scatter ` [-3.0%, +9.4%]*`; of a simulator's expectation ` {-3.0% to +9.4%}`: see `GAIN_KEY`.
     """
-    if told is None or told.lo is None or told.hi is None or told.lo == told.hi:
+    if estimate is None or estimate.lo is None or estimate.hi is None or estimate.lo == estimate.hi:
         return ""
-    lo, hi = gain_percent(told.lo), gain_percent(told.hi)
-    if isinstance(told, Gain) and told.band:
+    lo, hi = gain_percent(estimate.lo), gain_percent(estimate.hi)
+    if isinstance(estimate, Gain) and estimate.band:
         return f" {{{lo} to {hi}}}"
-    return f" [{lo}, {hi}]{'*' if isinstance(told, Gain) and told.assumed else ''}"
+    return f" [{lo}, {hi}]{'*' if isinstance(estimate, Gain) and estimate.assumed else ''}"
 
 
 GAIN_KEY = (

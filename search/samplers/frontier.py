@@ -171,22 +171,22 @@ class FrontierSampler(FiniteSpaceSampler):
     def _evidence(self, trials: Sequence[FrozenTrial]) -> TrialEvidence:
         """What trials show. Those before the first that has not ended are read once: storages give out the same objects."""
         with self._lock:
-            known, told = self._read
+            known, measured = self._read
             # Compares objects, not what is in them, while they are the same: fast however many there are.
             if trials[: len(known)] != known:
-                known, told = [], TrialEvidence()
+                known, measured = [], TrialEvidence()
             count = len(known)
             while count < len(trials) and trials[count].state.is_finished():
-                told.extend(self._told_by(trials[count]))
+                measured.extend(self._evidence_of(trials[count]))
                 known.append(trials[count])
                 count += 1
-            self._read = known, told
-            found = told.copy()
+            self._read = known, measured
+            found = measured.copy()
             for trial in trials[count:]:
-                found.extend(self._told_by(trial))
+                found.extend(self._evidence_of(trial))
             return found
 
-    def _told_by(self, trial: FrozenTrial) -> TrialEvidence:
+    def _evidence_of(self, trial: FrozenTrial) -> TrialEvidence:
         config = config_of(trial)
         return read_trials([trial], {} if config is None else {trial.number: config}, objectives=self._objectives)
 

@@ -71,8 +71,8 @@ def _merits(axis: Objective, configs: Sequence[SpecConfig], seen: Mapping[SpecCo
         logs = np.log(scale) + power * np.log(paces)
     else:
         name, floor = axis.metric.name, axis.metric.floor
-        told = [seen[config].value_of(name) if config in seen else None for config in configs]
-        logs = np.log([np.nan if one is None else max(one.value, floor) for one in told])
+        values = [seen[config].value_of(name) if config in seen else None for config in configs]
+        logs = np.log([np.nan if one is None else max(one.value, floor) for one in values])
     return np.asarray(logs if axis.direction is Direction.MAXIMIZE else -logs)
 
 

@@ -85,8 +85,8 @@ class TrafficOutlook(Outlook):
 
     def forecast(self, config: SpecConfig) -> TrafficForecast:
         """What `config` would measure, and how much it is expected to cut the time by."""
-        told = super().forecast(config)
-        fields = {name: getattr(told, name) for name in Forecast.__slots__}
+        expected = super().forecast(config)
+        fields = {name: getattr(expected, name) for name in Forecast.__slots__}
         return TrafficForecast(**fields | {"gain": float(self.gains[self.prior.index[config]])})
 
     def _noise_of_best(self) -> float:
@@ -148,5 +148,7 @@ class TrafficSampler(FrontierSampler):
 
     def why_skipped(self, study: Study, trial: FrozenTrial, first: Sequence[PhaseResult]) -> str | None:
         """See `FrontierSampler`; no hope is no hope for the traffic."""
-        told = super().why_skipped(study, trial, first)
-        return told and told.replace("it cannot enter the front", "it cannot serve the traffic faster than the best")
+        reason = super().why_skipped(study, trial, first)
+        return reason and reason.replace(
+            "it cannot enter the front", "it cannot serve the traffic faster than the best"
+        )

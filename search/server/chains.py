@@ -56,7 +56,7 @@ class Thrown:
         return self.line.partition(":")[0]
 
     @property
-    def told(self) -> str:
+    def words(self) -> str:
         """The line with what its message needs to be understood."""
         if not self.more and self.code and _BARE.fullmatch(self.line):
             return f"{self.line} ({self.code})"

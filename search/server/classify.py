@@ -151,8 +151,8 @@ class _Scan:
             if chain.thrown and self.echo is None:
                 self.echo = _Cause(chain.thrown[0].line, stage, None, chain.number)
         else:
-            reason = thrown.reason or self._reason(thrown.told) or self._by_traceback(thrown.told)
-            cause = _Cause(thrown.told, stage, reason or self._by_kind(thrown.told), chain.number)
+            reason = thrown.reason or self._reason(thrown.words) or self._by_traceback(thrown.words)
+            cause = _Cause(thrown.words, stage, reason or self._by_kind(thrown.words), chain.number)
             if chain.fatal and reason:
                 self.fatal = self.fatal or cause
             elif chain.fatal:

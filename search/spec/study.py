@@ -154,8 +154,8 @@ class StudySpec(Part):
         if self.escalation is not None:
             self._escalates(self.escalation)
         for name in self.workloads:
-            told = self.measure_of(name)
-            check_thinking(f"workloads.{name}", told.prompts, told.sampling)
+            measured = self.measure_of(name)
+            check_thinking(f"workloads.{name}", measured.prompts, measured.sampling)
         if unknown := sorted(self.simulation.acceptance.keys() - self.workloads.keys()):
             raise ValueError(
                 f"`simulation.acceptance` must name workloads of the study, one of {', '.join(self.workloads) or 'none'}, but "

@@ -82,8 +82,8 @@ def contrasts_of(readings: Sequence[Reading]) -> Iterator[Contrasts]:
         while (place := _next(group, left)) is not None:
             other = left.pop(place)
             across = _between(group, other)
-            for told in (_inside(other), across):
-                squares, inverses = squares + told[0], inverses + told[1]
+            for contrast in (_inside(other), across):
+                squares, inverses = squares + contrast[0], inverses + contrast[1]
             group.append(other)
             if len({one.fresh for one in group}) > 1:
                 ties.append(Tie(_starts(one for one in group if one.fresh), *across))
@@ -99,8 +99,8 @@ def _classes(readings: Sequence[Reading]) -> list[_Class]:
     """Fresh ones first, and of those the ones that saw the most blocks."""
     means = {block: start_means(mine) for block, mine in by_block(readings).items()}
     seen: dict[int, list[Block]] = {}
-    for block, told in means.items():
-        for start in told:
+    for block, starts in means.items():
+        for start in starts:
             seen.setdefault(start, []).append(block)
     fresh = {one.start for one in readings if one.fresh}
     classes: dict[tuple[bool, frozenset[Block]], list[int]] = {}
@@ -122,9 +122,9 @@ def _classes(readings: Sequence[Reading]) -> list[_Class]:
 
 def _inside(one: _Class) -> tuple[float, float]:
     """Squares about the mean of a class, and what they hold of repeats."""
-    told = one.means(tuple(one.blocks))
-    centre = sum(value for value, _ in told) / len(told)
-    return sum((value - centre) ** 2 for value, _ in told), (1 - 1 / len(told)) * sum(inverse for _, inverse in told)
+    means = one.means(tuple(one.blocks))
+    centre = sum(value for value, _ in means) / len(means)
+    return sum((value - centre) ** 2 for value, _ in means), (1 - 1 / len(means)) * sum(inverse for _, inverse in means)
 
 
 def _next(group: Sequence[_Class], left: Sequence[_Class]) -> int | None:
@@ -143,13 +143,13 @@ def _between(group: Sequence[_Class], other: _Class) -> tuple[float, float]:
             len(names),
         ),
     )
-    theirs = [told for one in group if {*blocks} <= one.blocks.keys() for told in one.means(blocks)]
+    theirs = [mean for one in group if {*blocks} <= one.blocks.keys() for mean in one.means(blocks)]
     (mine, here), (rest, there) = _mean(other.means(blocks)), _mean(theirs)
     scale = 1 / len(other.starts) + 1 / len(theirs)
     return (mine - rest) ** 2 / scale, (here + there) / scale
 
 
-def _mean(told: Sequence[tuple[float, float]]) -> tuple[float, float]:
+def _mean(values: Sequence[tuple[float, float]]) -> tuple[float, float]:
     """Mean over starts, and its share of the variance of a repeat."""
-    count = len(told)
-    return sum(value for value, _ in told) / count, sum(inverse for _, inverse in told) / count**2
+    count = len(values)
+    return sum(value for value, _ in values) / count, sum(inverse for _, inverse in values) / count**2

@@ -24,11 +24,11 @@ def satterthwaite(parts: Iterable[Uncertain]) -> Uncertain:
     return Uncertain(total, total**2 / below if below else inf)
 
 
-def half_width(told: Uncertain, level: float = 0.95) -> float:
+def half_width(estimate: Uncertain, level: float = 0.95) -> float:
     """Half of the two-sided interval, in logarithms; infinite without degrees of freedom."""
-    if not told.freedom:
+    if not estimate.freedom:
         return inf
-    return quantile(told.freedom, (1 + level) / 2) * sqrt(told.variance)
+    return quantile(estimate.freedom, (1 + level) / 2) * sqrt(estimate.variance)
 
 
 def quantile(freedom: float, share: float) -> float:

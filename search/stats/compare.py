@@ -60,14 +60,14 @@ def _between(
     pairs: Sequence[tuple[Sequence[Reading], Sequence[Reading]]], scatter: Scatter, prompts: Uncertain, *, alike: bool
 ) -> Comparison:
     sides = [(start_means(a), start_means(b)) for a, b in pairs]
-    told = [_Difference.of(a, b) for a, b in sides]
-    precision = sum(1 / (one.a + one.b) for one in told)
-    shares = [1 / (one.a + one.b) / precision for one in told]
+    differences = [_Difference.of(a, b) for a, b in sides]
+    precision = sum(1 / (one.a + one.b) for one in differences)
+    shares = [1 / (one.a + one.b) / precision for one in differences]
     of_a, of_b = (_of_starts(shares, [pair[side] for pair in sides]) for side in (0, 1))
-    repeats = sum(share**2 * one.repeats for share, one in zip(shares, told, strict=True))
+    repeats = sum(share**2 * one.repeats for share, one in zip(shares, differences, strict=True))
     starts = of_a + of_b
     variance = scatter.across(starts, repeats)
-    gap = sum(share * one.log_ratio for share, one in zip(shares, told, strict=True))
+    gap = sum(share * one.log_ratio for share, one in zip(shares, differences, strict=True))
     if any(mean.place for pair in sides for side in pair for mean in side.values()):
         factor, places = _of_places(shares, sides)
         gap -= (scatter.slope or 0.0) * places

@@ -85,8 +85,8 @@ def best_of_each(mine: Groups, theirs: Groups, scatter: Scatter, *, higher_is_be
     one, other = picks
     assert one is not None and other is not None
     if one in fresh[0] and other in fresh[1]:
-        told = compare(fresh[0][one], fresh[1][other], scatter)
-        return BestOfEach(one, other, told if told is None or sign > 0 else told.inverse(), True)
+        comparison = compare(fresh[0][one], fresh[1][other], scatter)
+        return BestOfEach(one, other, comparison if comparison is None or sign > 0 else comparison.inverse(), True)
     return BestOfEach(one, other, _simultaneous(known[0], known[1], (one, other), scatter, sign), False)
 
 
@@ -96,11 +96,11 @@ class Drift:
 
     Attributes:
         change: Last / earlier.
-        told: The change is beyond chance, after all the changes that were looked at.
+        shown: The change is beyond chance, after all the changes that were looked at.
     """
 
     change: Comparison
-    told: bool
+    shown: bool
 
 
 def drifts(
@@ -113,8 +113,8 @@ def drifts(
             the closing starts: what drifts must not widen its own measure.
         level: Of the whole study.
     """
-    told = {key: compare(closing, earlier, scatter) for key, (earlier, closing, scatter) in pairs.items()}
-    known = {key: change for key, change in told.items() if change is not None}
+    drifted = {key: compare(closing, earlier, scatter) for key, (earlier, closing, scatter) in pairs.items()}
+    known = {key: change for key, change in drifted.items() if change is not None}
     open_to_claim = {key: change for key, change in known.items() if not change.assumed}
     chances = dict(zip(open_to_claim, holm([change.p_value for change in open_to_claim.values()]), strict=True))
     return {key: Drift(change, chances.get(key, 1.0) <= level) for key, change in known.items()}
@@ -153,8 +153,8 @@ def _searched(groups: Groups) -> dict[str, list[Reading]]:
 def _first(groups: Groups, scatter: Scatter, sign: int) -> str | None:
     best: str | None = None
     for config in groups:
-        told = compare(groups[config], groups[best], scatter) if best is not None else None
-        if best is None or (told is not None and sign * told.log_ratio > 0):
+        comparison = compare(groups[config], groups[best], scatter) if best is not None else None
+        if best is None or (comparison is not None and sign * comparison.log_ratio > 0):
             best = config
     return best
 

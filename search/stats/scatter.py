@@ -189,8 +189,8 @@ class Scatter:
             return wider(own, wide), True
         shown = repeats * max(self.repeat, _RESOLUTION**2)
         total = shown + measurements * prior.place**2
-        told = Uncertain(total, total**2 / (shown**2 / self.repeat_freedom + (total - shown) ** 2 / prior.freedom))
-        return (wider(own, told) if own.freedom else told), False
+        uncertain = Uncertain(total, total**2 / (shown**2 / self.repeat_freedom + (total - shown) ** 2 / prior.freedom))
+        return (wider(own, uncertain) if own.freedom else uncertain), False
 
     def placed(self, measurements: float, places: float) -> Uncertain:
         """Variance that places bring to a difference between starts: of a start of its own they are in `start` already.

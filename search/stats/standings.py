@@ -43,33 +43,33 @@ class Judge:
     higher_is_better: bool
 
     @staticmethod
-    def told(readings: Sequence[Reading]) -> Sequence[Reading]:
+    def fresh_or_all(readings: Sequence[Reading]) -> Sequence[Reading]:
         """Fresh readings where there are some."""
         return only_fresh(readings) or readings
 
     def gain(self, of: Sequence[Reading], over: Sequence[Reading]) -> Comparison | None:
         """`of` / `over`, above 1 where better; None where one has no usable reading."""
-        told = compare(of, over, self.scatter)
-        return told if told is None or self.higher_is_better else told.inverse()
+        comparison = compare(of, over, self.scatter)
+        return comparison if comparison is None or self.higher_is_better else comparison.inverse()
 
     def best(self, groups: Groups) -> str:
         """The one that no other is ahead of; the first of equals."""
         first, *others = groups
         for config in others:
-            told = self.gain(groups[config], groups[first])
-            if told is not None and told.log_ratio > 0:
+            lead = self.gain(groups[config], groups[first])
+            if lead is not None and lead.log_ratio > 0:
                 first = config
         return first
 
     def unlike(self, one: Sequence[Reading], other: Sequence[Reading]) -> bool | None:
         """Whether two are separable, on fresh readings where both have some."""
-        told = self.like_with_like(one, other)
-        return None if told is None else told.separable is True
+        comparison = self.like_with_like(one, other)
+        return None if comparison is None else comparison.separable is True
 
     def better(self, one: Sequence[Reading], other: Sequence[Reading]) -> bool:
         """Whether `one` is separably better, on fresh readings where both have some."""
-        told = self.like_with_like(one, other)
-        return told is not None and told.separable is True and told.log_ratio > 0
+        comparison = self.like_with_like(one, other)
+        return comparison is not None and comparison.separable is True and comparison.log_ratio > 0
 
     def standings(self, known: Groups, bases: Groups, reference: str, level: float) -> list[Standing]:
         """All but baselines, by gain; with what is claimed.
@@ -81,17 +81,19 @@ class Judge:
             level: Chance of any false claim that the tests share.
         """
         others = {config: readings for config, readings in known.items() if config not in bases}
-        gains = {config: self.gain(self.told(readings), bases[reference]) for config, readings in others.items()}
+        gains = {
+            config: self.gain(self.fresh_or_all(readings), bases[reference]) for config, readings in others.items()
+        }
         fresh = [config for config, readings in others.items() if only_fresh(readings)]
         family = fresh or list(others)
         tests = {
             config: [
-                gains[config] if name == reference else self.gain(self.told(others[config]), base)
+                gains[config] if name == reference else self.gain(self.fresh_or_all(others[config]), base)
                 for name, base in bases.items()
             ]
             for config in family
         }
-        full = {config: told for config, found in tests.items() if (told := _all_known(found))}
+        full = {config: gains_of for config, found in tests.items() if (gains_of := _all_known(found))}
         levels = self._fallback(full, others, bases, level) if fresh else _together(full, level)
         found = [
             Standing(
@@ -124,19 +126,19 @@ class Judge:
     def _searched(self, readings: Sequence[Reading], bases: Groups) -> float:
         """Logarithm of the gain that the search saw; the least there is where it saw none."""
         before = [reading for reading in readings if not reading.fresh]
-        told = [self.gain(before, base) for base in bases.values()]
-        return min((one.log_ratio for one in told if one is not None), default=float("-inf"))
+        leads = [self.gain(before, base) for base in bases.values()]
+        return min((one.log_ratio for one in leads if one is not None), default=float("-inf"))
 
     def like_with_like(self, one: Sequence[Reading], other: Sequence[Reading]) -> Comparison | None:
         """`one` / `other`, on fresh readings where both have some, else on all of both."""
         mine, theirs = only_fresh(one), only_fresh(other)
-        told = self.gain(mine, theirs) if mine and theirs else None
-        return told or self.gain(one, other)
+        gain = self.gain(mine, theirs) if mine and theirs else None
+        return gain or self.gain(one, other)
 
 
 def _together(full: Mapping[str, Sequence[Comparison]], level: float) -> dict[str, tuple[float, bool]]:
     """All of them by the largest statistic; of several baselines the one that is hardest to beat."""
-    worst = {config: min(told, key=lambda one: one.statistic) for config, told in full.items()}
+    worst = {config: min(gains, key=lambda one: one.statistic) for config, gains in full.items()}
     if not worst:
         return {}
     shared = [min(1.0, one.own[1] / one.variance) if one.variance else 0.0 for one in worst.values()]
@@ -150,11 +152,13 @@ def _together(full: Mapping[str, Sequence[Comparison]], level: float) -> dict[st
     }
 
 
-def _claims(told: Sequence[Comparison], level: float) -> bool:
+def _claims(comparisons: Sequence[Comparison], level: float) -> bool:
     """Whether every one is a gain at a one-sided level, and its interval says so too."""
-    return all(not one.assumed and one.lo > 1 and upper_tail(one.statistic, one.freedom) <= level for one in told)
+    return all(
+        not one.assumed and one.lo > 1 and upper_tail(one.statistic, one.freedom) <= level for one in comparisons
+    )
 
 
-def _all_known(told: Sequence[Comparison | None]) -> list[Comparison] | None:
-    known = [one for one in told if one is not None]
-    return known if len(known) == len(told) else None
+def _all_known(comparisons: Sequence[Comparison | None]) -> list[Comparison] | None:
+    known = [one for one in comparisons if one is not None]
+    return known if len(known) == len(comparisons) else None

@@ -7,7 +7,7 @@ How the chance of any false gain in a study is kept at 5%:
   closed test of the largest of all their statistics (`search.stats.many.step_down`), which costs power.
 - **Picks in the order of the search.** The first gets 80% of the level, the next 80% of what is left; whoever is
   claimed hands its level on (fallback procedure, Wiens 2003, a closed test: Wiens and Dmitrienko 2005). The order is
-  told by the search alone, so it may be used. On picks that the search ranks rightly this costs next to nothing, where
+  set by the search alone, so it may be used. On picks that the search ranks rightly this costs next to nothing, where
   Dunnett's test of three costs a fifth of the power (`benchmarks/coverage`).
 - **Objectives first.** They share 80% of the level, other loads the rest; where every pick of a contest is claimed,
   its level goes to the contests that follow (a graphical procedure, Bretz and others 2009).
@@ -163,7 +163,7 @@ def winners(
     standings = judge.standings(known, bases, reference, level)
     claimed = {standing.config: known[standing.config] for standing in standings if standing.claimed}
     among = claimed or bases
-    best = judge.best({config: judge.told(among[config]) for config in among})
+    best = judge.best({config: judge.fresh_or_all(among[config]) for config in among})
     near = [config for config in among if config == best or not judge.better(known[best], known[config])]
     winner = min(near, key=simplicity)
     anchor = best if claimed else winner
@@ -175,14 +175,14 @@ def winners(
         and (config == anchor or judge.unlike(known[anchor], known[config]) is False)
         and not (claimed and config in bases)
     ]
-    mine = judge.told(known[winner])
+    mine = judge.fresh_or_all(known[winner])
     return Verdict(
         winner=winner,
         reference=reference,
         gain=judge.gain(mine, bases[reference]) if winner != reference else None,
         standings=tuple(standings),
         tied=tuple(tied),
-        same=tuple(c for c in tied if (told := judge.gain(known[c], mine)) is not None and told.same_within(worth)),
+        same=tuple(c for c in tied if (versus := judge.gain(known[c], mine)) is not None and versus.same_within(worth)),
         ahead=tuple(s for s in standings if not s.claimed and s.gain is not None and s.gain.ratio > 1),
         assumed=scatter.assumed,
         spent=level,

@@ -185,8 +185,8 @@ class Loop:
             return
         self._jobs[slot.index] = job
         self._progress.began(record)
-        told = slot.index if len(self._executor.slots) > 1 else None
-        self._listener.launching(Launching(record.number, at_most, job.stage, job.config, job.why, told))
+        slot_shown = slot.index if len(self._executor.slots) > 1 else None
+        self._listener.launching(Launching(record.number, at_most, job.stage, job.config, job.why, slot_shown))
         self._crew.start(slot, lambda clock: self._launcher.carry_out(record, slot, notes=job.notes, clock=clock))
 
     def _to_hold(self, slot: Slot, job: Job) -> tuple[SpecConfig, ...]:

@@ -19,7 +19,7 @@ from search.storage.records import LaunchRecord
 _SEED = 20240502
 """Of the permutation tests: equal answers give equal verdicts."""
 
-Told: TypeAlias = Mapping[int, Sequence[Answers]]
+Texts: TypeAlias = Mapping[int, Sequence[Answers]]
 """Answers by concurrency, one per repeat."""
 
 
@@ -38,7 +38,7 @@ class LosslessGate:
     def __init__(self, reports: Path, concurrencies: Sequence[int]) -> None:
         self._reports = reports
         self._concurrencies = tuple(concurrencies)
-        self._baselines: dict[SpecConfig, Told] = {}
+        self._baselines: dict[SpecConfig, Texts] = {}
         self._lock = threading.Lock()
 
     def remember(self, launches: Sequence[LaunchRecord]) -> None:
@@ -53,11 +53,11 @@ class LosslessGate:
 
         None either where no server reported any tokens: in a recorded table or a simulation.
         """
-        told = {
+        answers = {
             load: [answers_of(phase) for phase in phases if phase.concurrency == load] for load in self._concurrencies
         }
         if not config.speculates:
-            self._keep(config, told)
+            self._keep(config, answers)
             return ()
         if not any(phase.outputs for phase in phases):
             return ()
@@ -65,7 +65,7 @@ class LosslessGate:
         return tuple(
             check_outputs(
                 load,
-                told[load],
+                answers[load],
                 baseline.get(load, ()),
                 [one for other in self._concurrencies if other != load for one in baseline.get(other, ())],
                 rng=np.random.default_rng((_SEED, load)),
@@ -74,17 +74,17 @@ class LosslessGate:
             if any(phase.concurrency == load for phase in phases)
         )
 
-    def _keep(self, config: SpecConfig, told: Told) -> None:
-        if any(any(repeats) for repeats in told.values()):
+    def _keep(self, config: SpecConfig, answers: Texts) -> None:
+        if any(any(repeats) for repeats in answers.values()):
             with self._lock:
-                self._baselines.setdefault(config, told)
+                self._baselines.setdefault(config, answers)
 
-    def _baseline_of(self, config: SpecConfig) -> Told:
+    def _baseline_of(self, config: SpecConfig) -> Texts:
         with self._lock:
             known = dict(self._baselines)
         alike = (
-            told
-            for baseline, told in known.items()
+            answers
+            for baseline, answers in known.items()
             if (baseline.allreduce_fusion, baseline.extra) == (config.allreduce_fusion, config.extra)
         )
         return next(alike, next(iter(known.values()), {}))

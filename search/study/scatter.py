@@ -91,8 +91,10 @@ def _is_behind(
     mine = [*groups.get(planned.asked.config_id, ()), *_readings(axis, planned, phases)]
     scatter = pooled_scatter({**groups, planned.asked.config_id: mine})
     for name in plain & groups.keys():
-        told = compare(mine, groups[name], scatter)
-        if told is not None and (told.lo > 1 if axis.direction is Direction.MINIMIZE else told.hi < 1):
+        comparison = compare(mine, groups[name], scatter)
+        if comparison is not None and (
+            comparison.lo > 1 if axis.direction is Direction.MINIMIZE else comparison.hi < 1
+        ):
             return True
     return False
 

@@ -71,8 +71,8 @@ class Interrupts:
                 return
             self._pressed_at = time.monotonic()
             self._pressed.set()
-            told = list(self._listeners)
-        for listener in told:
+            listeners = list(self._listeners)
+        for listener in listeners:
             listener()
 
     @contextmanager

@@ -117,7 +117,7 @@ class StageBudgets:
         Args:
             within: What the hours have room for.
         """
-        told: tuple[tuple[Stage, int, str], ...] = (
+        rows: tuple[tuple[Stage, int, str], ...] = (
             ("baseline", self.baseline, "what speculation is compared with"),
             ("known", self.known, "named in the study file"),
             (
@@ -133,7 +133,7 @@ class StageBudgets:
             ("ladder", self.ladder, "the best of each family that nothing was confirmed of, at many loads"),
             ("closing", self.closing, "the baseline once more, to tell a drift of the host"),
         )
-        for stage, count, what in told:
+        for stage, count, what in rows:
             if count:
                 fits = getattr(within, stage)
                 room = str(count) if fits >= count else f"{fits} of {count}"

@@ -91,7 +91,7 @@ def judge_pair(pair: Pair, axes: Objectives, launches: Sequence[LaunchRecord], r
         reports: The study's report folder, where answers lie; text is not compared without it.
     """
     found = [*_accept_length(pair), *_text(pair, reports)]
-    found += [told for axis in axes if (told := _speed(axis, pair, launches)) is not None]
+    found += [difference for axis in axes if (difference := _speed(axis, pair, launches)) is not None]
     return Finding(tuple(words for words, differs in found if differs), tuple(words for words, _ in found))
 
 
@@ -128,14 +128,14 @@ def _speed(axis: Objective, pair: Pair, launches: Sequence[LaunchRecord]) -> tup
     one, other = (next(iter(readings_of(axis, [launch]).values()), []) for launch in (pair.shared, pair.own))
     # Were the pair itself among what shows how far starts differ, no difference would be larger than that.
     scatter = _with_prior(axis_scatter(axis, [launch for launch in launches if launch.number != pair.own.number]))
-    told = compare(one, other, scatter)
-    if told is None or told.basis == "unlike starts":
+    comparison = compare(one, other, scatter)
+    if comparison is None or comparison.basis == "unlike starts":
         return None
     place = pair.shared.place
-    gap = told.log_ratio - (scatter.slope or 0.0) * place
+    gap = comparison.log_ratio - (scatter.slope or 0.0) * place
     luck, _ = scatter.inside(1.0, 1 / max(1, len([reading for reading in one if reading.prompt_set == "search"])))
     drift = scatter.slope_variance * luck.variance * place**2
-    across = two_sided(told.variance + drift, SPEED_LEVEL / 2 / pair.starts, told.freedom)
+    across = two_sided(comparison.variance + drift, SPEED_LEVEL / 2 / pair.starts, comparison.freedom)
     bound = across + two_sided(luck.variance, SPEED_LEVEL / 2 / pair.configs, luck.freedom)
     words = f"{axis.name} {exp(gap) - 1:+.1%} after a switch (starts and choice allow {_percent(bound)})"
     return words, abs(gap) > bound

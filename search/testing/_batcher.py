@@ -61,8 +61,8 @@ def _slots(args: argparse.Namespace) -> tuple[tuple[int, int], ...]:
     """Batch size and the middle one of its candidate steps, of a file by batch size."""
     if not args.speculative_adaptive_config:
         return ()
-    told = json.loads(Path(args.speculative_adaptive_config).read_text())
-    slots = {int(size): sorted(slot["candidate_steps"]) for size, slot in told.items() if size.isdigit()}
+    data = json.loads(Path(args.speculative_adaptive_config).read_text())
+    slots = {int(size): sorted(slot["candidate_steps"]) for size, slot in data.items() if size.isdigit()}
     return tuple((size, steps[len(steps) // 2]) for size, steps in sorted(slots.items()))
 
 

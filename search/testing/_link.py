@@ -81,9 +81,9 @@ class Requests:
     async def run(self) -> None:
         """Pass on what the scheduler says, until it is gone; then there is silence."""
         while line := await self._line():
-            told = json.loads(line)
-            self.tokens, self.verify_count = told["totals"]
-            for number, tokens, *end in told["steps"]:
+            data = json.loads(line)
+            self.tokens, self.verify_count = data["totals"]
+            for number, tokens, *end in data["steps"]:
                 if (request := self._open.get(number)) is None:
                     continue
                 if end:

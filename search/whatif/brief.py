@@ -41,10 +41,10 @@ def _legal(variant: Variant, release: str) -> str:
 def _expect(answer: WhatIf) -> Iterator[str]:
     """By load: every variant with its band, and the best that is known."""
     for load in answer.objectives:
-        told = [variant.expectation.at(load) for variant in answer.variants]
-        best = told[0].best_tps
-        known = "" if best is None else f" against {tps(best)} of {told[0].best}"
-        yield f"C={load} {' or '.join(map(_band, told))}{known}"
+        expectations = [variant.expectation.at(load) for variant in answer.variants]
+        best = expectations[0].best_tps
+        known = "" if best is None else f" against {tps(best)} of {expectations[0].best}"
+        yield f"C={load} {' or '.join(map(_band, expectations))}{known}"
 
 
 def _band(load: AtLoad) -> str:

@@ -61,7 +61,7 @@ def verdict_of(
     if worth == "impossible":
         return f"{config_id} cannot be launched, and nothing lifts what refuses it."
     noise = f"the {share(noise_gain)} that noise alone would show"
-    reach = " and ".join(rate_at(load, modelled=modelled) for load in _told(expectation, objectives))
+    reach = " and ".join(rate_at(load, modelled=modelled) for load in _worth_saying(expectation, objectives))
     if worth == "open":
         return f"{config_id} cannot be judged while nothing is measured; by priors alone it should reach {reach}."
     if worth == "locked" and modelled:
@@ -146,7 +146,7 @@ def _after(best: Variant | None, separations: Sequence[Separation], test: Test, 
     return f"; {' and '.join(parts)}"
 
 
-def _told(expectation: Expectation, objectives: tuple[int, ...]) -> list[AtLoad]:
+def _worth_saying(expectation: Expectation, objectives: tuple[int, ...]) -> list[AtLoad]:
     """Both objectives, and the load at which the config is likeliest to be the fastest."""
     best = max(expectation.loads, key=lambda load: (load.beats or 0.0, load.expected))
     return [load for load in expectation.loads if load.concurrency in objectives or load == best]

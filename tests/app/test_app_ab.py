@@ -65,8 +65,8 @@ def test_both_are_measured_in_turn_in_one_start_and_stored_as_tried(options):
     assert [one.objective.name for one in found.contrasts] == ["c1_tpot_ms", "c4_output_tps"]
     for one in found.contrasts:
         each = [math.log(b / a) for a, b in zip(one.a, one.b, strict=True)]
-        assert math.log(one.told.ratio) == pytest.approx(sum(each) / 4)
-        assert one.told.lo < one.told.ratio < one.told.hi
+        assert math.log(one.comparison.ratio) == pytest.approx(sum(each) / 4)
+        assert one.comparison.lo < one.comparison.ratio < one.comparison.hi
     with Store(options.storage) as store:
         assert [launch.stage for launch in store.launches("lab.simulated")] == ["try"] * 8
 

@@ -213,9 +213,11 @@ def test_drift_of_a_host_that_changed_is_told_and_of_one_that_scatters_is_not():
     )
     assert set(told) == {"steady", "slower"}
     assert (
-        told["slower"].told and not told["steady"].told and told["slower"].change.ratio == pytest.approx(0.9, rel=0.03)
+        told["slower"].shown
+        and not told["steady"].shown
+        and told["slower"].change.ratio == pytest.approx(0.9, rel=0.03)
     )
-    assert not drifts({"assumed": (groups["0"], slow, Scatter())})["assumed"].told
+    assert not drifts({"assumed": (groups["0"], slow, Scatter())})["assumed"].shown
 
 
 def test_worth_of_a_knob_over_pairs_is_their_mean_and_narrower_than_each():

@@ -35,18 +35,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--results", action="store_true", help=f"put the counts into {RESULTS.name} too")
     options = parser.parse_args(arguments)
-    found = {row: dict(told) for row, told in read(options.read or ()).items()}
+    found = {row: dict(studies) for row, studies in read(options.read or ()).items()}
     if not options.read:
         if options.to and options.to.exists():
-            found = {row: dict(told) for row, told in read([options.to], only_this_version=True).items()}
+            found = {row: dict(studies) for row, studies in read([options.to], only_this_version=True).items()}
         rows = [ROWS[place] for place in options.rows] if options.rows else ROWS
         numbers = range(options.first, options.first + options.studies)
         tasks = [(row, number) for number in numbers for row in rows if number not in found.get(row, {})]
-        for (row, number), told in run(tasks, processes=options.processes, seconds=options.seconds):
-            found.setdefault(row, {})[number] = told
+        for (row, number), studies in run(tasks, processes=options.processes, seconds=options.seconds):
+            found.setdefault(row, {})[number] = studies
             if options.to:
                 with options.to.open("a", encoding="utf-8") as file:
-                    file.write(line_of(row, number, told))
+                    file.write(line_of(row, number, studies))
     print("\n".join(lines(found)))
     if options.results:
         write_results(RESULTS, [one.as_json() for one in counted(found)])

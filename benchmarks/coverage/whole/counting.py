@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean, median, stdev
 
+from benchmarks.coverage.whole.claims import Claims
 from benchmarks.coverage.whole.files import Studies
-from benchmarks.coverage.whole.told import Told
 from benchmarks.coverage.whole.worlds import ROWS, Row, World
 
 HEAD = (
@@ -69,29 +69,29 @@ class Counted:
     picks: float
 
     @classmethod
-    def of(cls, row: Row, told: Sequence[Told]) -> Counted:
+    def of(cls, row: Row, studies: Sequence[Claims]) -> Counted:
         """Count the studies of a row; at least one."""
 
         def count(values: Collection[bool]) -> Count:
             return Count(sum(values), len(values))
 
-        errors = [one.error for one in told if one.error is not None]
+        errors = [one.error for one in studies if one.error is not None]
         spread = stdev(errors) / math.sqrt(len(errors)) if len(errors) > 1 else math.nan
         return cls(
             kind=row.kind,
             world=row.world,
-            any_gain=count([one.any_gain for one in told]),
-            at_objectives=count([any(load in _OBJECTIVES for load in one.false_gains) for one in told]),
-            found=count([one.found for one in told]) if row.world.gain else None,
+            any_gain=count([one.any_gain for one in studies]),
+            at_objectives=count([any(load in _OBJECTIVES for load in one.false_gains) for one in studies]),
+            found=count([one.found for one in studies]) if row.world.gain else None,
             winners_error=(fmean(errors), spread) if errors else None,
-            drift=count([one.drift for one in told]),
-            question=count([one.verdict for one in told]),
-            starts=median(one.launches for one in told),
-            hours=median(one.hours for one in told),
-            freedom=median(one.freedom for one in told),
-            least_freedom=min(one.freedom for one in told),
-            baseline_starts=min(one.baseline_starts for one in told),
-            picks=median(one.picks for one in told),
+            drift=count([one.drift for one in studies]),
+            question=count([one.verdict for one in studies]),
+            starts=median(one.launches for one in studies),
+            hours=median(one.hours for one in studies),
+            freedom=median(one.freedom for one in studies),
+            least_freedom=min(one.freedom for one in studies),
+            baseline_starts=min(one.baseline_starts for one in studies),
+            picks=median(one.picks for one in studies),
         )
 
     def line(self) -> str:
@@ -116,11 +116,11 @@ class Counted:
 
     def as_json(self) -> dict[str, object]:
         """Of `benchmarks/results/coverage.json`; shares and their standard errors beside the counts."""
-        told = asdict(self)
+        cells = asdict(self)
         for name in ("any_gain", "at_objectives", "found", "drift", "question"):
             one: Count | None = getattr(self, name)
-            told[name] = None if one is None else asdict(one) | {"share": one.share, "error": one.error}
-        return {"group": "whole", "name": self.kind} | told
+            cells[name] = None if one is None else asdict(one) | {"share": one.share, "error": one.error}
+        return {"group": "whole", "name": self.kind} | cells
 
 
 def counted(studies: Studies) -> list[Counted]:

@@ -9,11 +9,11 @@ from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
 
-from benchmarks.coverage.whole.told import Told
+from benchmarks.coverage.whole.claims import Claims
 from benchmarks.coverage.whole.worlds import STUDY, Row, World
 from search.errors import UsageError
 
-Studies = Mapping[Row, Mapping[int, Told]]
+Studies = Mapping[Row, Mapping[int, Claims]]
 """By row and number."""
 _CODE = ("search", "benchmarks/coverage/whole")
 
@@ -22,16 +22,16 @@ _CODE = ("search", "benchmarks/coverage/whole")
 def version() -> str:
     """Of everything that a study's outcome depends on here: hash of the code and of the study file."""
     top = STUDY.parents[1]
-    told = hashlib.sha256()
+    digest = hashlib.sha256()
     for path in [STUDY, *(path for folder in _CODE for path in sorted((top / folder).rglob("*.py")))]:
-        told.update(path.relative_to(top).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
-    return told.hexdigest()[:12]
+        digest.update(path.relative_to(top).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:12]
 
 
-def line_of(row: Row, number: int, told: Told) -> str:
+def line_of(row: Row, number: int, study: Claims) -> str:
     """One study as it is written."""
     key = {"kind": row.kind, **asdict(row.world), "number": number, "version": version()}
-    return json.dumps(key | asdict(told)) + "\n"
+    return json.dumps(key | asdict(study)) + "\n"
 
 
 def read(paths: Iterable[Path], *, only_this_version: bool = False) -> Studies:
@@ -40,7 +40,7 @@ def read(paths: Iterable[Path], *, only_this_version: bool = False) -> Studies:
     Raises:
         UsageError: Studies of another version of the code are among them, and must not be.
     """
-    found: dict[Row, dict[int, Told]] = {}
+    found: dict[Row, dict[int, Claims]] = {}
     for path in paths:
         for text in path.read_text(encoding="utf-8").splitlines():
             try:
@@ -54,8 +54,8 @@ def read(paths: Iterable[Path], *, only_this_version: bool = False) -> Studies:
                     f"this is {version()}. Name another file."
                 )
             row = Row(cells.pop("kind"), World(*(cells.pop(name) for name in ("between", "within", "gain"))))
-            told = Told(**cells | {"false_gains": tuple(cells["false_gains"])})
-            found.setdefault(row, {})[number] = told
+            study = Claims(**cells | {"false_gains": tuple(cells["false_gains"])})
+            found.setdefault(row, {})[number] = study
     return found
 
 

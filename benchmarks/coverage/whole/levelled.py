@@ -58,18 +58,18 @@ class LevelSession(OneConfigSession):
 
     def measure(self, phase: Phase, repeat: int) -> PhaseResult:
         """See `Session`."""
-        told = self._inner.measure(phase, repeat)
+        result = self._inner.measure(phase, repeat)
         slower, faster = self._engine.level(self._config, phase)
-        assert told.tpot_ms is not None and told.duration_s is not None
+        assert result.tpot_ms is not None and result.duration_s is not None
         return replace(
-            told,
-            tpot_ms=told.tpot_ms * slower,
+            result,
+            tpot_ms=result.tpot_ms * slower,
             # Prompts are paired where there is one stream; elsewhere a thousand of them only take room.
-            prompt_tpot_ms=tuple(value * slower for value in told.prompt_tpot_ms) if phase.concurrency == 1 else (),
-            prompt_ids=told.prompt_ids if phase.concurrency == 1 else (),
-            output_tps=told.output_tps * faster,
-            window_tps=tuple(value * faster for value in told.window_tps),
-            duration_s=told.duration_s / faster,
+            prompt_tpot_ms=tuple(value * slower for value in result.prompt_tpot_ms) if phase.concurrency == 1 else (),
+            prompt_ids=result.prompt_ids if phase.concurrency == 1 else (),
+            output_tps=result.output_tps * faster,
+            window_tps=tuple(value * faster for value in result.window_tps),
+            duration_s=result.duration_s / faster,
             extrapolated=False,
         )
 
@@ -89,5 +89,5 @@ def _physics(world: World) -> Physics:
 def _expected(
     model: CostModel, config: SpecConfig, concurrency: int, output_tokens: int, limit: int
 ) -> tuple[float, float]:
-    told = predict(model, config, concurrency, output_tokens=output_tokens, running_limit=limit)
-    return told.tpot_ms, told.output_tps
+    prediction = predict(model, config, concurrency, output_tokens=output_tokens, running_limit=limit)
+    return prediction.tpot_ms, prediction.output_tps

@@ -9,8 +9,8 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from itertools import islice
 from time import monotonic
 
+from benchmarks.coverage.whole.claims import Claims
 from benchmarks.coverage.whole.studies import study_of
-from benchmarks.coverage.whole.told import Told
 from benchmarks.coverage.whole.worlds import Row
 from benchmarks.processes import one_thread_each
 
@@ -20,7 +20,7 @@ _AHEAD = 2
 """Tasks handed out per process: what is handed out is done, also past the seconds."""
 
 
-def run(tasks: Sequence[Task], *, processes: int, seconds: float | None = None) -> Iterator[tuple[Task, Told]]:
+def run(tasks: Sequence[Task], *, processes: int, seconds: float | None = None) -> Iterator[tuple[Task, Claims]]:
     """Studies as they end, in no order; those that are not begun within `seconds` are left out.
 
     Args:
@@ -38,7 +38,7 @@ def run(tasks: Sequence[Task], *, processes: int, seconds: float | None = None) 
         return
     context = multiprocessing.get_context("spawn")
     with one_thread_each(), ProcessPoolExecutor(processes, mp_context=context, initializer=_begin) as pool:
-        running: dict[Future[Told], Task] = {}
+        running: dict[Future[Claims], Task] = {}
         while True:
             late = ends is not None and monotonic() >= ends
             free = 0 if late else _AHEAD * processes - len(running)

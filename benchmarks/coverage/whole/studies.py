@@ -10,10 +10,10 @@ from tempfile import TemporaryDirectory
 
 import optuna
 
+from benchmarks.coverage.whole.claims import Claims, claims_of
 from benchmarks.coverage.whole.levelled import levelled
 from benchmarks.coverage.whole.memory import MemoryStore
 from benchmarks.coverage.whole.tables import table
-from benchmarks.coverage.whole.told import Told, told_by
 from benchmarks.coverage.whole.worlds import Row, World, shipped
 from search.analysis.findings import Judgement
 from search.app.recordings import spec_of_recording
@@ -29,10 +29,10 @@ from search.study.events import Ending, Judgements, Launching, RunStart
 from search.study.runner import run_study
 
 
-def study_of(row: Row, number: int) -> Told:
+def study_of(row: Row, number: int) -> Claims:
     """What study `number` of a row says; the same in any process."""
     spec, judgement, launches = judged(row, number)
-    return told_by(judgement, launches, world=row.world, spec=spec)
+    return claims_of(judgement, launches, world=row.world, spec=spec)
 
 
 def judged(row: Row, number: int, store: Store | None = None) -> tuple[StudySpec, Judgement, Sequence[LaunchRecord]]:

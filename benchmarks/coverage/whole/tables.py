@@ -63,5 +63,5 @@ def _row(config: SpecConfig, launch: int, load: int, repeat: int, rate: float) -
 
 
 def _study_of(spec: StudySpec) -> dict[str, object]:
-    told = spec.model_dump(mode="json", exclude_unset=True)
-    return told | {"known": list(CONFIGS[:3]), "earlier": []}
+    data = spec.model_dump(mode="json", exclude_unset=True)
+    return data | {"known": list(CONFIGS[:3]), "earlier": []}

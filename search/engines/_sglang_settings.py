@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 _SHAPE_FIELDS: Final = ("speculative_eagle_topk", "speculative_num_steps", "speculative_num_draft_tokens")
 
 
-def settings_told(
+def settings_in_use(
     info: Mapping[str, Any],
     config: SpecConfig,
     *,

@@ -14,7 +14,7 @@ from search.study.scatter import pooled_freedom
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Claims:
     """What one study said.
 
     Attributes:
@@ -49,7 +49,7 @@ class Told:
         return bool(self.false_gains)
 
 
-def told_by(judgement: Judgement, launches: Sequence[LaunchRecord], *, world: World, spec: StudySpec) -> Told:
+def claims_of(judgement: Judgement, launches: Sequence[LaunchRecord], *, world: World, spec: StudySpec) -> Claims:
     """Read the verdicts as a person would.
 
     Args:
@@ -63,7 +63,7 @@ def told_by(judgement: Judgement, launches: Sequence[LaunchRecord], *, world: Wo
     measured = [launch for launch in launches if launch.outcome is Outcome.MEASURED]
     fresh = [launch.config for launch in measured if launch.stage == "confirm" and launch.config.speculates]
     plain = [launch.config for launch in measured if not launch.config.speculates]
-    return Told(
+    return Claims(
         false_gains=tuple(winner.concurrency for winner in claims if winner not in right),
         found=bool(right),
         error=right[0].gain.value / (1 + world.gain) - 1 if right else None,
