@@ -13,7 +13,7 @@ from hypothesis import settings
 from sqlalchemy import Engine, event
 
 # Containers often forbid it, and then each of our processes compiles all of our modules again, and each process of
-# pytest-xdist rewrites the asserts of all tests: half of the processor time of a whole run.
+# pytest-xdist rewrites the asserts of all tests: half of what collecting them takes.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
