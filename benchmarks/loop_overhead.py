@@ -28,7 +28,7 @@ from search.app.run import Fanout, Paced
 from search.contracts import RealClock
 from search.report.content import ReportContent
 from search.report.listener import ReportListener, RunLog
-from search.storage.optuna_side import optuna_storage
+from search.storage.optuna_side import optuna_session
 from search.storage.records import LaunchRecord
 from search.storage.store import Store
 from search.study.context import Overrides, StudyContext, Watch
@@ -119,7 +119,7 @@ def run(folder: Path, storage: str, trials: int, sampler: str) -> Cost:
     options = RunOptions(here=folder, study=str(study), simulate=True, storage=storage, reports=folder / "reports")
     parts = assemble(options)
     watch = Stopwatch()
-    with parts.open_executor() as executor, Store(storage) as store:
+    with parts.open_executor() as executor, Store(storage) as store, optuna_session(storage) as tables:
         builders: list[ContentBuilder] = []
 
         def content(judgement: Judgement) -> ReportContent:
@@ -143,7 +143,7 @@ def run(folder: Path, storage: str, trials: int, sampler: str) -> Cost:
             ),
             executor=executor,
             store=store,
-            storage=optuna_storage(storage),
+            storage=tables,
             watch=Watch(Fanout(RunLog(parts.folder / "run.log", parts.clock), page, watch)),
             overrides=Overrides(launches=trials, hours=1e9),
         )

@@ -27,7 +27,7 @@ from drill_moments import MOMENTS, SWITCHES, Moment, Scene
 from drill_processes import MARK, can_be_bound, is_ours, launch_tag, launch_tags, marked, named, nothing_stays, until
 
 from search.outcomes import Outcome, Reason
-from search.storage.optuna_side import optuna_storage
+from search.storage.optuna_side import optuna_session
 from search.storage.records import LaunchRecord
 from search.storage.store import Store
 
@@ -342,7 +342,8 @@ def look(storage: str, result: Result) -> tuple[LaunchRecord, ...]:
     """Count what the database holds once all runs are over: what was lost, is torn, or is there twice."""
     with Store(storage) as store:
         launches = store.launches(NAME)
-    trials = optuna.load_study(study_name=NAME, storage=optuna_storage(storage)).trials
+    with optuna_session(storage) as tables:
+        trials = optuna.load_study(study_name=NAME, storage=tables).trials
     measured = Counter(launch.config.config_id for launch in launches if launch.outcome is Outcome.MEASURED)
     numbers = Counter(launch.number for launch in launches)
 

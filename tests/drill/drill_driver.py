@@ -32,7 +32,7 @@ from search.spec.file import parse_study
 from search.spec.fingerprint import fingerprint
 from search.spec.study import StudySpec
 from search.storage import heartbeat as heartbeat_module
-from search.storage.optuna_side import optuna_storage
+from search.storage.optuna_side import optuna_session
 from search.storage.records import LaunchRecord
 from search.storage.store import Store
 from search.study import runner
@@ -219,6 +219,7 @@ def main(interrupts: Interrupts) -> None:
         interrupts.held(),
         RayExecutor(factory, slots=1, gpus_per_slot=0, lease_s=30 / SCALE) as executor,
         Store(storage) as store,
+        optuna_session(storage) as tables,
     ):
         run_study(
             StudyContext(
@@ -234,7 +235,7 @@ def main(interrupts: Interrupts) -> None:
             ),
             executor=executor,
             store=store,
-            storage=optuna_storage(storage),
+            storage=tables,
             watch=Watch(Gates(args.folder, args.hold)),
             interrupts=interrupts,
         )

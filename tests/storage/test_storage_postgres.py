@@ -17,7 +17,7 @@ from test_storage_store import PHASE, STUDY, planned
 from search.errors import StorageFault
 from search.masking import Masker
 from search.outcomes import Outcome
-from search.storage.optuna_side import optuna_storage, quiet_optuna
+from search.storage.optuna_side import optuna_session, optuna_storage, quiet_optuna
 from search.storage.patience import Patience
 from search.storage.scrubbing import scrub_database
 from search.storage.store import Store
@@ -41,8 +41,7 @@ def server():
 
 
 def test_server_that_restarts_under_a_run_loses_nothing(server):
-    with Store(server.url) as store, quiet_optuna():
-        storage = optuna_storage(server.url)
+    with Store(server.url) as store, quiet_optuna(), optuna_session(server.url) as storage:
         study = optuna.create_study(study_name="kimi", storage=storage)
         store.save_study(STUDY)
         store.begin_launch("kimi", planned)
@@ -64,8 +63,6 @@ def test_server_that_restarts_under_a_run_loses_nothing(server):
         finally:
             back.join()
         assert len(study.trials) == 1
-        storage.remove_session()
-        storage.engine.dispose()
 
 
 def driver(server, folder, seed):
@@ -115,11 +112,8 @@ def test_two_drivers_one_killed_half_way_account_for_every_launch_once(server, t
     assert (
         max(Counter((launch.stage, launch.asked) for launch in again).values(), default=1) <= 3
     )  # two drivers confirm together what one would: twice, and a third time what leads and is not shown
-    storage = optuna_storage(server.url)
-    with quiet_optuna():
+    with quiet_optuna(), optuna_session(server.url) as storage:
         trials = optuna.load_study(study_name=name, storage=storage).trials
-    storage.remove_session()
-    storage.engine.dispose()
     assert all(trial.state.is_finished() for trial in trials)
     complete = {trial.number for trial in trials if trial.state.name in ("COMPLETE", "PRUNED")}
     assert complete == {launch.trial for launch in ended if launch.trial is not None}

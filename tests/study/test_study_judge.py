@@ -322,7 +322,7 @@ def test_what_only_extrapolation_prefers_is_worth_a_launch_but_no_winner(spec):
     assert not any(winner.claimed for winner in judged.beyond)
     assert judged.headlines[-1].startswith(
         "Extrapolated, not a fact: the simulator was not fitted to these, but expects them ahead, so they are worth a "
-        "launch: v2-k1-s1-d2 (+30.5% ["
+        "launch: v2-k1-s1-d2, +30.5% ["
     )
 
 
