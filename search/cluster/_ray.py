@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from search.cluster._cluster import CHANGED_BY_RAY, GUARDIANS_LIVE, connect, disconnect, is_up, slots_that_fit
 from search.cluster._holder import EngineFactory, FindUuids, GpuHolder
+from search.cluster._lasting import in_lasting_thread
 from search.cluster._ray_session import RayEngine
 from search.cluster._replaceable import Replaceable
 from search.contracts import (
@@ -305,7 +306,7 @@ class RayExecutor(SelfClosing):
             ) from error
         self._actors.clear()
         disconnect(self._ray, local=True)
-        self._ray = connect(None, with_gpus=self._gpus > 0)
+        self._ray = in_lasting_thread(partial(connect, None, with_gpus=self._gpus > 0))
 
     def _sweep_after(self, index: int) -> None:
         """Stop what a dead actor of this host left: its guardian does, unless that was stopped too.

@@ -1,6 +1,6 @@
 """A program for a process of its own: kills one of its local Ray's own processes, twice, under a phase.
 
-Prints one line per fact; `test_cluster_nodes.py` reads them.
+Each launch has a thread of its own, as in a study: what Ray starts anew in one must live on in the next. Prints one line per fact; `test_cluster_nodes.py` reads them.
 """
 
 import os
@@ -42,20 +42,32 @@ def kill(name):
             process.kill()
 
 
+def in_a_thread_of_its_own(work):
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+
+
 def main(name, folder):
     with RayExecutor(Engine) as executor:
         (slot,) = executor.slots
         paths = LaunchPaths(Path(folder))
-        for turn in ("first", "second"):
+
+        def struck(turn):
             session = executor.engine(slot).launch(OFF, slot=slot, paths=paths)
             threading.Timer(1.0, kill, (name,)).start()
             try:
                 session.measure(Phase(1, requests=1, output_tokens=16), 1)
             except SearchError as error:
                 print(f"{turn}:", str(error).splitlines()[0])
-            if turn == "first":
-                with executor.engine(slot).launch(OFF, slot=slot, paths=paths) as between:
-                    print("between:", between.boot_s)
+
+        def between():
+            with executor.engine(slot).launch(OFF, slot=slot, paths=paths) as session:
+                print("between:", session.boot_s)
+
+        in_a_thread_of_its_own(lambda: struck("first"))
+        in_a_thread_of_its_own(between)
+        in_a_thread_of_its_own(lambda: struck("second"))
 
 
 if __name__ == "__main__":
