@@ -136,7 +136,7 @@ def _read(
     rc: int | None,
     stderr: IO[str],
 ) -> ServerWords:
-    lines = [line for line in map(_object, out.splitlines()) if line is not None]
+    lines = [line for line in map(whole_object, out.splitlines()) if line is not None]
     if not lines or "state" not in lines[0]:
         return ServerWords(trouble=f"{python} {_ending(late, rc)} before SGLang was imported{_last(stderr)}.")
     state, answers = lines[0], lines[1:]
@@ -166,7 +166,7 @@ def _read(
     return ServerWords(words, trouble, import_s=float(state["import_s"]), each_s=mean)
 
 
-def _object(line: str) -> dict[str, Any] | None:
+def whole_object(line: str) -> dict[str, Any] | None:
     """A whole JSON object; None for the torn last line of a process that was killed."""
     try:
         found = json.loads(line)

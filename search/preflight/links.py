@@ -20,7 +20,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from importlib.resources import files
-from typing import IO, Any, Final, Literal, TypeAlias
+from typing import IO, Final, Literal, TypeAlias
+
+from search.preflight.installed_process import whole_object
 
 Backend: TypeAlias = Literal["nccl", "gloo"]
 
@@ -238,7 +240,7 @@ def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
 
 def _read(out: IO[str], empty: LinkProbe, *, trouble: str, sizes: int) -> LinkProbe:
     out.seek(0)
-    lines = [found for line in out if (found := _object(line)) is not None]
+    lines = [found for line in out if (found := whole_object(line)) is not None]
     ready = next((line for line in lines if line.get("state") == "ready"), None)
     points, graphs = [], []
     for line in lines:
@@ -261,14 +263,6 @@ def _read(out: IO[str], empty: LinkProbe, *, trouble: str, sizes: int) -> LinkPr
         points=tuple(sorted(points, key=lambda point: point.tokens)),
         trouble=trouble,
     )
-
-
-def _object(line: str) -> dict[str, Any] | None:
-    try:
-        found = json.loads(line)
-    except ValueError:
-        return None
-    return found if isinstance(found, dict) else None
 
 
 def _last(err: IO[str]) -> str:

@@ -13,6 +13,7 @@ from search.report.frames import front_rows
 from search.report.scripts import ScriptPaths, script_names
 from search.report.section_escalation import escalation_json
 from search.report.section_workloads import workloads_json
+from search.report.text import rounded
 
 
 def payload(content: ReportContent) -> dict[str, Any]:
@@ -75,12 +76,12 @@ def payload(content: ReportContent) -> dict[str, Any]:
                 "against": worth.other,
                 "config_id": worth.best.config_id,
                 "against_config_id": worth.other_best.config_id,
-                "gain_ratio": _end(worth.gain.value),
-                "gain_ratio_lo": _end(worth.gain.lo),
-                "gain_ratio_hi": _end(worth.gain.hi),
+                "gain_ratio": rounded(worth.gain.value),
+                "gain_ratio_lo": rounded(worth.gain.lo),
+                "gain_ratio_hi": rounded(worth.gain.hi),
                 "told_apart": worth.gain.separable,
                 "differ_too": list(worth.differ_too),
-                "alone_ratio": _end(worth.alone.value if worth.alone else None),
+                "alone_ratio": rounded(worth.alone.value if worth.alone else None),
             }
             for worth in judgement.knobs
         ],
@@ -106,19 +107,19 @@ def _winner(winner: LoadWinner) -> dict[str, Any]:
         "baseline": winner.baseline.config_id,
         "baseline_output_tps": round(winner.baseline_rate.value, 3),
         "gain_ratio": round(winner.gain.value, 5),
-        "gain_ratio_lo": _end(winner.gain.lo),
-        "gain_ratio_hi": _end(winner.gain.hi),
+        "gain_ratio_lo": rounded(winner.gain.lo),
+        "gain_ratio_hi": rounded(winner.gain.hi),
         "gain_claimed": winner.claimed,
         "gain_is": _kind(winner.gain),
-        "equal_fusion_gain_ratio": _end(winner.equal_fusion_gain.value if winner.equal_fusion_gain else None),
+        "equal_fusion_gain_ratio": rounded(winner.equal_fusion_gain.value if winner.equal_fusion_gain else None),
         "tied": [config.config_id for config in winner.tied],
         "same": [config.config_id for config in winner.same],
         "ahead": [
             {
                 "config_id": one.config.config_id,
-                "gain_ratio": _end(one.gain.value),
-                "gain_ratio_lo": _end(one.gain.lo),
-                "gain_ratio_hi": _end(one.gain.hi),
+                "gain_ratio": rounded(one.gain.value),
+                "gain_ratio_lo": rounded(one.gain.lo),
+                "gain_ratio_hi": rounded(one.gain.hi),
             }
             for one in winner.ahead
         ],
@@ -135,16 +136,12 @@ def _at_objective(winner: ObjectiveWinner) -> dict[str, Any]:
     return {
         "objective": winner.objective.name,
         "config_id": winner.config.config_id,
-        "value": _end(winner.value.value),
-        "value_lo": _end(winner.value.lo),
-        "value_hi": _end(winner.value.hi),
+        "value": rounded(winner.value.value),
+        "value_lo": rounded(winner.value.lo),
+        "value_hi": rounded(winner.value.hi),
         "baseline": winner.baseline.config_id,
-        "baseline_value": _end(winner.baseline_value.value),
-        "gain_ratio": _end(winner.gain.value if winner.gain else None),
+        "baseline_value": rounded(winner.baseline_value.value),
+        "gain_ratio": rounded(winner.gain.value if winner.gain else None),
         "tied": [config.config_id for config in winner.tied],
         "extrapolated": winner.extrapolated,
     }
-
-
-def _end(value: float | None) -> float | None:
-    return None if value is None else round(value, 5)

@@ -11,6 +11,7 @@ from typing import Any
 from search.report.blocks import Block, Cell, Column, Lines, Row, Text, config_cell, gain_cell, table
 from search.report.content import ReportContent
 from search.report.scripts import script_names
+from search.report.text import rounded
 
 FORMAT = 1
 RULE = "Take the last entry whose `from` is at most the number of requests in flight."
@@ -34,9 +35,9 @@ def schedule_json(content: ReportContent) -> dict[str, Any]:
                 "config_id": one.config.config_id,
                 "measured_at": list(one.measured),
                 "shown": one.shown,
-                "gain_ratio": _rounded(one.gain.value if one.gain else None),
-                "gain_ratio_lo": _rounded(one.gain.lo if one.gain else None),
-                "gain_ratio_hi": _rounded(one.gain.hi if one.gain else None),
+                "gain_ratio": rounded(one.gain.value if one.gain else None),
+                "gain_ratio_lo": rounded(one.gain.lo if one.gain else None),
+                "gain_ratio_hi": rounded(one.gain.hi if one.gain else None),
                 "script": scripts[name].serving if (name := one.config.config_id) in scripts else None,
             }
             for one in stretches
@@ -103,7 +104,3 @@ def lines(content: ReportContent) -> Iterator[str]:
         )
     else:
         yield f"No adaptive-steps file: {adaptive.why_not}."
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 5)

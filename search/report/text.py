@@ -135,3 +135,8 @@ def loads_words(loads: Sequence[int]) -> str:
     """`1, 30 and 100`."""
     words = [str(load) for load in loads]
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def rounded(value: float | None) -> float | None:
+    """A ratio or a value as programs read it: five places; None stays unknown."""
+    return None if value is None else round(value, 5)

@@ -8,11 +8,7 @@ import pytest
 from fake_servers import servers_of
 from typer.testing import CliRunner
 
-from search.app import measured
 from search.cli.app import app
-from search.host.hardware import HostFacts
-from search.host.nvml import GpuFacts
-from search.preflight.installed_report import ArgumentReport
 from search.storage.store import Store
 from search.testing import install_fake_sglang
 
@@ -48,7 +44,7 @@ sampler: grid
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch):
+def run(tmp_path, monkeypatch, one_h200):
     """Runs the study of two releases; says what it printed."""
 
     def run(*, ends, outputs=True):
@@ -61,11 +57,6 @@ def run(tmp_path, monkeypatch):
         )  # fmt: skip
         (tmp_path / "lab.yaml").write_text(text)
         monkeypatch.chdir(tmp_path)
-        monkeypatch.setattr(measured, "reap_orphans", lambda: None)
-        gpu = GpuFacts("GPU-0", "NVIDIA H200", 141 * 2**30, 0, 90, "580")
-        monkeypatch.setattr(measured, "probe_host", lambda: HostFacts((gpu,)))
-        monkeypatch.setattr(measured, "slot_gpus", lambda *_: ())
-        monkeypatch.setattr(measured, "check_arguments", lambda *_, **__: ArgumentReport(0, 0))
         return CliRunner().invoke(app, ["run", "--study", "./lab.yaml", "--executor", "inline"])
 
     return run

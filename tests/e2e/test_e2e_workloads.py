@@ -7,11 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from search.app import measured
 from search.cli.app import app
-from search.host.hardware import HostFacts
-from search.host.nvml import GpuFacts
-from search.preflight.installed_report import ArgumentReport
 from search.storage.store import Store
 from search.testing import install_fake_sglang
 
@@ -47,7 +43,7 @@ TEMPLATE = (
 )
 
 
-def test_study_sends_rendered_chats_of_two_workloads_and_checks_greedy_answers_beside(tmp_path, monkeypatch):
+def test_study_sends_rendered_chats_of_two_workloads_and_checks_greedy_answers_beside(tmp_path, monkeypatch, one_h200):
     site = install_fake_sglang(tmp_path / "site", release="0.5.11")
     for name in ("target", "draft"):
         (tmp_path / name).mkdir()
@@ -59,11 +55,6 @@ def test_study_sends_rendered_chats_of_two_workloads_and_checks_greedy_answers_b
     (tmp_path / "batch.jsonl").write_text("\n".join(map(json.dumps, requests)))
     (tmp_path / "lab.yaml").write_text(STUDY.format(python=sys.executable, site=site))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(measured, "reap_orphans", lambda: None)
-    gpu = GpuFacts("GPU-0", "NVIDIA H200", 141 * 2**30, 0, 90, "580")
-    monkeypatch.setattr(measured, "probe_host", lambda: HostFacts((gpu,)))
-    monkeypatch.setattr(measured, "slot_gpus", lambda *_: ())
-    monkeypatch.setattr(measured, "check_arguments", lambda *_, **__: ArgumentReport(0, 0))
 
     told = CliRunner().invoke(app, ["run", "--study", "./lab.yaml", "--executor", "inline"])
     assert told.exit_code == 0, told.output
